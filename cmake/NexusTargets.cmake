@@ -1,0 +1,47 @@
+# One static library a folder. A folder links only what it names in DEPS, so an
+# include from a layer above fails to build.
+#
+#   nexus_library(kv SOURCES block_reader.cc ... DEPS nexus_base nexus_llm)
+#   nexus_test(kv block_reader_test LABELS unit [SOURCES extra.cc] [DEPS ...])
+#   nexus_bench(simd int8_scan_bench)
+function(nexus_library part)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(nexus_${part} STATIC ${ARG_SOURCES})
+  target_include_directories(nexus_${part} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_compile_features(nexus_${part} PUBLIC cxx_std_20)
+  target_link_libraries(nexus_${part}
+    PUBLIC ${ARG_DEPS} nexus_sanitize
+    PRIVATE ${ARG_PRIVATE_DEPS} nexus_warnings)
+endfunction()
+
+# Labels: unit (no weights, seconds), model (tiny or small real model), e2e, slow.
+function(nexus_test part name)
+  if(NOT NEXUS_DEVELOPER_MODE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${name}.cc ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE nexus_${part} ${ARG_DEPS}
+    nexus_warnings nexus_sanitize GTest::gtest GTest::gmock nexus_test_main)
+  # One ctest entry a binary: starting a process per test costs more than the
+  # tests of this project do.
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+function(nexus_bench part name)
+  if(NOT NEXUS_DEVELOPER_MODE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${name}.cc ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE nexus_${part} ${ARG_DEPS}
+    nexus_warnings nexus_sanitize benchmark::benchmark)
+endfunction()

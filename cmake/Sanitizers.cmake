@@ -1,0 +1,14 @@
+# NEXUS_SANITIZE is one of "", "address" (with undefined), "thread".
+set(NEXUS_SANITIZE "" CACHE STRING "Sanitizer for Nexus code: address or thread")
+
+add_library(nexus_sanitize INTERFACE)
+if(NEXUS_SANITIZE STREQUAL "address")
+  set(nexus_sanitize_flags -fsanitize=address,undefined
+      -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(NEXUS_SANITIZE STREQUAL "thread")
+  set(nexus_sanitize_flags -fsanitize=thread -fno-omit-frame-pointer)
+elseif(NOT NEXUS_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "NEXUS_SANITIZE must be empty, 'address' or 'thread'")
+endif()
+target_compile_options(nexus_sanitize INTERFACE ${nexus_sanitize_flags})
+target_link_options(nexus_sanitize INTERFACE ${nexus_sanitize_flags})

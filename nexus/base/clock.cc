@@ -1,0 +1,26 @@
+#include "nexus/base/clock.h"
+
+namespace nexus {
+namespace {
+
+class MonotonicClock : public Clock {
+ public:
+  std::chrono::nanoseconds Now() const override {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+};
+
+}  // namespace
+
+const Clock& Clock::Monotonic() {
+  static const MonotonicClock clock;
+  return clock;
+}
+
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace nexus

@@ -1,0 +1,96 @@
+// Context: a KV cache over a model, and decoding into it.
+#ifndef NEXUS_LLM_CONTEXT_H_
+#define NEXUS_LLM_CONTEXT_H_
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/llm/model.h"
+
+struct llama_context;
+
+namespace nexus::llm {
+
+enum class KvType : uint32_t { kF16 = 1, kF32 = 0 };  // ggml_type values
+
+struct ContextOptions {
+  int context_tokens = 4096;  // KV cells
+  int batch_tokens = 2048;    // longest single decode call
+  int ubatch_tokens = 512;
+  int threads = 0;            // 0: one per core
+  int sequences = 2;          // session and scratch, see docs/architecture.md
+  // On CPU flash attention is far slower below 64 tokens a batch (fidelity
+  // method page), so it is off unless a measurement says otherwise. With it off V
+  // is stored transposed.
+  bool flash_attention = false;
+  KvType kv_type = KvType::kF16;
+};
+
+// Which rows of logits a decode keeps.
+enum class Logits { kNone, kLast, kAll };
+
+// Owned by one thread (the inference thread); only `Cancel` may come from another.
+// Keeps its Model alive.
+class Context {
+ public:
+  // kResourceExhausted when the memory isn't there, kUnimplemented for a model that
+  // has no decoder.
+  static Result<std::unique_ptr<Context>> Create(
+      std::shared_ptr<const Model> model, const ContextOptions& options);
+
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Model& model() const { return *model_; }
+  std::shared_ptr<const Model> shared_model() const { return model_; }
+  const ContextOptions& options() const { return options_; }
+
+  // Appends `tokens` at `first` in `sequence`. Positions must continue the sequence:
+  // first == PositionEnd(sequence). Splits into batches of at most
+  // `options().batch_tokens`. kResourceExhausted when the cache is full (the cells
+  // of this call are removed again, so the sequence is as before), kCancelled.
+  Status Decode(std::span<const Token> tokens, Position first,
+                SequenceId sequence, Logits logits);
+
+  // Row `index` of the logits that the last Decode kept: kLast has one row (0),
+  // kAll one a token. Valid until the next Decode. Size: vocab_size.
+  std::span<const float> LogitsRow(int index) const;
+
+  // One past the last position in the sequence; 0 when it is empty.
+  Position PositionEnd(SequenceId sequence) const;
+  // Smallest position still held (sliding-window caches drop old cells), or 0.
+  Position PositionBegin(SequenceId sequence) const;
+  // Removes cells [begin, end); end < 0 means to the end. false: the memory can't
+  // (recurrent state), nothing is changed.
+  bool RemoveCells(SequenceId sequence, Position begin, Position end);
+  // The cells [begin, end) of `from` also belong to `to`: no data is copied.
+  void ShareCells(SequenceId from, SequenceId to, Position begin, Position end);
+  void Clear();
+
+  // Thread-safe. Makes a running or later Decode return kCancelled until Reset.
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void ResetCancel() { cancelled_.store(false, std::memory_order_relaxed); }
+
+  llama_context* handle() const { return handle_; }
+
+ private:
+  Context() = default;
+
+  std::shared_ptr<const Model> model_;
+  ContextOptions options_;
+  llama_context* handle_ = nullptr;
+  std::atomic<bool> cancelled_{false};
+  // Row of llama.cpp's output buffer for each row of the last Decode, when that
+  // took several batches the rows are copied here.
+  std::vector<float> logits_;
+  int logits_rows_ = 0;
+};
+
+}  // namespace nexus::llm
+
+#endif  // NEXUS_LLM_CONTEXT_H_
