@@ -20,6 +20,9 @@ struct JsonLimits {
   size_t max_bytes = size_t{16} << 20;
   // Deep nesting overflows the stack of every recursive consumer.
   int max_depth = 128;
+  // ordered_json looks keys up one by one, so an object costs its members squared:
+  // 16 MiB in one object would take hours.
+  size_t max_object_members = 4096;
 };
 
 // `source` names where the text came from (a path, "server 'x'"). The error says
