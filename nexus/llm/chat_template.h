@@ -1,5 +1,5 @@
-// ChatTemplate: renders messages with the model's own template, through llama.cpp's
-// jinja engine.
+// ChatTemplate: renders messages with the model's own template, through
+// llama.cpp's jinja engine.
 #ifndef NEXUS_LLM_CHAT_TEMPLATE_H_
 #define NEXUS_LLM_CHAT_TEMPLATE_H_
 

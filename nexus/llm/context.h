@@ -21,11 +21,11 @@ struct ContextOptions {
   int context_tokens = 4096;  // KV cells
   int batch_tokens = 2048;    // longest single decode call
   int ubatch_tokens = 512;
-  int threads = 0;            // 0: one per core
-  int sequences = 2;          // session and scratch, see docs/architecture.md
+  int threads = 0;    // 0: one per core
+  int sequences = 2;  // session and scratch, see docs/architecture.md
   // On CPU flash attention is far slower below 64 tokens a batch (fidelity
-  // method page), so it is off unless a measurement says otherwise. With it off V
-  // is stored transposed.
+  // method page), so it is off unless a measurement says otherwise. With it off
+  // V is stored transposed.
   bool flash_attention = false;
   KvType kv_type = KvType::kF16;
 };
@@ -33,12 +33,12 @@ struct ContextOptions {
 // Which rows of logits a decode keeps.
 enum class Logits { kNone, kLast, kAll };
 
-// Owned by one thread (the inference thread); only `Cancel` may come from another.
-// Keeps its Model alive.
+// Owned by one thread (the inference thread); only `Cancel` may come from
+// another. Keeps its Model alive.
 class Context {
  public:
-  // kResourceExhausted when the memory isn't there, kUnimplemented for a model that
-  // has no decoder.
+  // kResourceExhausted when the memory isn't there, kUnimplemented for a model
+  // that has no decoder.
   static Result<std::unique_ptr<Context>> Create(
       std::shared_ptr<const Model> model, const ContextOptions& options);
 
@@ -50,10 +50,11 @@ class Context {
   std::shared_ptr<const Model> shared_model() const { return model_; }
   const ContextOptions& options() const { return options_; }
 
-  // Appends `tokens` at `first` in `sequence`. Positions must continue the sequence:
-  // first == PositionEnd(sequence). Splits into batches of at most
-  // `options().batch_tokens`. kResourceExhausted when the cache is full (the cells
-  // of this call are removed again, so the sequence is as before), kCancelled.
+  // Appends `tokens` at `first` in `sequence`. Positions must continue the
+  // sequence: first == PositionEnd(sequence). Splits into batches of at most
+  // `options().batch_tokens`. kResourceExhausted when the cache is full (the
+  // cells of this call are removed again, so the sequence is as before),
+  // kCancelled.
   Status Decode(std::span<const Token> tokens, Position first,
                 SequenceId sequence, Logits logits);
 
@@ -65,8 +66,8 @@ class Context {
   Position PositionEnd(SequenceId sequence) const;
   // Smallest position still held (sliding-window caches drop old cells), or 0.
   Position PositionBegin(SequenceId sequence) const;
-  // Removes cells [begin, end); end < 0 means to the end. false: the memory can't
-  // (recurrent state), nothing is changed.
+  // Removes cells [begin, end); end < 0 means to the end. false: the memory
+  // can't (recurrent state), nothing is changed.
   bool RemoveCells(SequenceId sequence, Position begin, Position end);
   // The cells [begin, end) of `from` also belong to `to`: no data is copied.
   void ShareCells(SequenceId from, SequenceId to, Position begin, Position end);
@@ -85,10 +86,22 @@ class Context {
   ContextOptions options_;
   llama_context* handle_ = nullptr;
   std::atomic<bool> cancelled_{false};
-  // Row of llama.cpp's output buffer for each row of the last Decode, when that
-  // took several batches the rows are copied here.
-  std::vector<float> logits_;
+  // One llama_decode of a piece that fits a batch.
+  Status DecodeBatch(std::span<const Token> tokens, Position first,
+                     SequenceId sequence, Logits logits);
+  // Takes back what a failed Decode left from `first` on.
+  Status Undo(Status status, SequenceId sequence, Position first);
+
+  // Rows of the last Decode. They lie in the engine's own buffer, or here when
+  // they come from several batches.
+  std::vector<float> logits_;  // [row, vocab]
   int logits_rows_ = 0;
+  bool logits_copied_ = false;
+  // Reused from call to call; llama_batch wants arrays of all of these.
+  std::vector<Position> batch_positions_;
+  std::vector<int32_t> batch_sequence_counts_;
+  std::vector<SequenceId*> batch_sequences_;
+  std::vector<int8_t> batch_outputs_;
 };
 
 }  // namespace nexus::llm

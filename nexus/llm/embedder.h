@@ -21,8 +21,8 @@ class Embedder {
   virtual int dimension() const = 0;
   // Changes whenever vectors would: part of an index's fingerprint.
   virtual std::string fingerprint() const = 0;
-  // One L2-normalised vector a text. Texts longer than the encoder's context are
-  // cut; empty text gives the embedding of the empty sequence.
+  // One L2-normalised vector a text. Texts longer than the encoder's context
+  // are cut; empty text gives the embedding of the empty sequence.
   virtual Result<std::vector<std::vector<float>>> Embed(
       std::span<const std::string> texts, TextRole role) = 0;
 };

@@ -1,5 +1,5 @@
-// JSON Schema -> GBNF, by llama.cpp's converter. It throws and can blow up; both
-// stop here.
+// JSON Schema -> GBNF, by llama.cpp's converter. It throws and can blow up;
+// both stop here.
 #ifndef NEXUS_LLM_GRAMMAR_H_
 #define NEXUS_LLM_GRAMMAR_H_
 
@@ -11,10 +11,10 @@
 
 namespace nexus::llm {
 
-// kUnimplemented when the converter refuses the schema or its grammar is longer than
-// `max_grammar_bytes`; the caller relaxes the schema (schema/grammar_relax.h) and tries
-// again. The grammar was parsed once by the sampler's own parser, so Sampler::Create
-// won't refuse it.
+// kUnimplemented when the converter refuses the schema or its grammar is longer
+// than `max_grammar_bytes`; the caller relaxes the schema
+// (schema/grammar_relax.h) and tries again. The grammar was parsed once by the
+// sampler's own parser, so Sampler::Create won't refuse it.
 Result<std::string> JsonSchemaToGrammar(const Model& model,
                                         std::string_view schema_json,
                                         size_t max_grammar_bytes = 256 << 10);

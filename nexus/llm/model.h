@@ -61,8 +61,8 @@ struct ModelInfo {
 };
 
 struct TokenizeOptions {
-  bool add_bos = false;        // where the model wants one
-  bool parse_special = true;   // "<|im_start|>" becomes one token
+  bool add_bos = false;       // where the model wants one
+  bool parse_special = true;  // "<|im_start|>" becomes one token
 };
 
 // Thread-safe after Load: everything is const.
@@ -80,26 +80,30 @@ class Model {
   // A GGUF metadata value as text; nullopt when absent.
   std::optional<std::string> Metadata(const std::string& key) const;
 
-  Result<std::vector<Token>> Tokenize(std::string_view text,
-                                      const TokenizeOptions& options = {}) const;
-  // The bytes that a token stands for; special tokens are rendered as text. May be
-  // a part of a UTF-8 sequence.
+  Result<std::vector<Token>> Tokenize(
+      std::string_view text, const TokenizeOptions& options = {}) const;
+  // The bytes that a token stands for; special tokens are rendered as text. May
+  // be a part of a UTF-8 sequence. Empty for an id outside the vocabulary.
   std::string TokenText(Token token) const;
+  // The texts of the tokens joined, so that streaming them one by one gives the
+  // same bytes. Vocabularies that put a space before the first word keep it.
   std::string Detokenize(std::span<const Token> tokens) const;
   bool IsEndOfGeneration(Token token) const;
   std::optional<Token> bos() const;
 
+  int gpu_layers() const { return gpu_layers_; }
   llama_model* handle() const { return handle_; }
 
  private:
   Model() = default;
 
   llama_model* handle_ = nullptr;
+  int gpu_layers_ = 0;
   ModelInfo info_;
 };
 
-// SHA-256 of the model file. Hashing half a gigabyte takes a second, so the digest
-// is remembered beside `cache_dir` under (path, size, mtime, inode).
+// SHA-256 of the model file. Hashing half a gigabyte takes a second, so the
+// digest is remembered beside `cache_dir` under (path, size, mtime, inode).
 Result<Sha256Digest> ModelFileHash(const std::string& model_path,
                                    const std::string& cache_dir);
 
