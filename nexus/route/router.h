@@ -1,0 +1,103 @@
+// Router: a query in, a tool (or a small set, or none) out, with the reason.
+//
+//   embed -> scan SLB -> BM25 -> fuse, exact names first -> gate -> re-rank
+//
+// Text of tools is data: it is embedded and counted, never obeyed.
+#ifndef NEXUS_ROUTE_ROUTER_H_
+#define NEXUS_ROUTE_ROUTER_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/clock.h"
+#include "nexus/base/result.h"
+#include "nexus/llm/embedder.h"
+#include "nexus/route/fusion.h"
+#include "nexus/route/gate.h"
+#include "nexus/route/reranker.h"
+#include "nexus/route/tool_index.h"
+
+namespace nexus::route {
+
+struct RouterOptions {
+  GateOptions gate;
+  // Candidates that a re-ranker reads: hit@20 is what it can reach.
+  int rerank_depth = 20;
+  // A re-ranker's best must be ahead by this to be routed.
+  float rerank_margin = 0.0F;
+  const Clock* clock = nullptr;  // null: the monotonic one
+};
+
+struct RouteOptions {
+  int top_k = 5;
+  // Only tools of these servers; empty: all.
+  std::vector<std::string> servers;
+};
+
+struct RouteTimings {
+  double embed_us = 0;
+  double scan_us = 0;
+  double bm25_us = 0;
+  double gate_us = 0;  // names, fusion, gate
+  double rerank_us = 0;
+};
+
+struct RouteDecision {
+  Outcome outcome = Outcome::kAbstain;
+  // Best first, at most top_k (more only when the query names more tools).
+  std::vector<Candidate> candidates;
+  float margin = 0;
+  float threshold = 0;
+  std::string rule;
+  std::string reason;
+  RouteTimings timings;
+  // The registry that the candidates' tool numbers refer to; it may have been
+  // replaced in the Router meanwhile.
+  std::shared_ptr<const ToolIndex> index;
+
+  const schema::ToolSchema& tool(const Candidate& candidate) const {
+    return index->tool(candidate.tool);
+  }
+};
+
+// Thread-safe. Queries share the encoder one at a time; the rest runs in
+// parallel. The encoder, the re-ranker and the clock must outlive it.
+class Router {
+ public:
+  // `embedder` null: BM25 only. It must be the one that the index was built
+  // with (kIncompatible from Route when the fingerprints differ).
+  Router(std::shared_ptr<const ToolIndex> index, llm::Embedder* embedder,
+         const RouterOptions& options = {}, Reranker* reranker = nullptr);
+
+  // Swaps the registry. Running queries end on the old one.
+  void SetIndex(std::shared_ptr<const ToolIndex> index);
+  std::shared_ptr<const ToolIndex> index() const;
+
+  // An empty registry, an empty query (or only spaces) and a scope without
+  // tools give kAbstain, not an error. An encoder that fails or returns
+  // nonsense costs the dense ranking of this query, and the reason says so.
+  Result<RouteDecision> Route(std::string_view query,
+                              const RouteOptions& options = {}) const;
+
+ private:
+  std::vector<float> DenseScores(const ToolIndex& index, std::string_view query,
+                                 RouteTimings* timings,
+                                 std::string* problem) const;
+  void Rerank(std::string_view query, RouteDecision* decision) const;
+
+  mutable std::mutex index_mutex_;
+  std::shared_ptr<const ToolIndex> index_;  // guarded by index_mutex_
+  // Held while the encoder or the re-ranker runs; never with index_mutex_.
+  mutable std::mutex model_mutex_;
+  llm::Embedder* embedder_;
+  Reranker* reranker_;
+  RouterOptions options_;
+  const Clock& clock_;
+};
+
+}  // namespace nexus::route
+
+#endif  // NEXUS_ROUTE_ROUTER_H_

@@ -1,0 +1,97 @@
+// Slb, the semantic look-aside buffer: tool embeddings as INT8 rows in one
+// contiguous, 64-byte aligned buffer, scanned whole for every query.
+//
+// Row r stands for scale[r] * int8[r]; a cosine is the integer dot product
+// times both scales. At 384 dimensions a row is six cache lines, and 250 tools
+// are 94 KB: the scan runs out of L2 in microseconds, so no index structure can
+// win at this size.
+//
+// An Slb never changes. Adding, changing or removing tools makes a new one, and
+// the Router swaps it in together with the rest of its index: a query sees all
+// of the old registry or all of the new one.
+//
+// The file (extension .nxslb, little-endian; docs/routing.md is normative)
+// keeps the quantised rows under the hash of the text each was made from, so
+// that a second start embeds nothing.
+#ifndef NEXUS_ROUTE_SLB_H_
+#define NEXUS_ROUTE_SLB_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/hash.h"
+#include "nexus/base/result.h"
+
+namespace nexus::route {
+
+struct SlbHit {
+  int row = 0;
+  float score = 0;  // cosine, up to INT8 rounding (about 0.003)
+
+  friend bool operator==(const SlbHit&, const SlbHit&) = default;
+};
+
+// Move-only. Thread-safe once built: everything is const.
+class Slb {
+ public:
+  explicit Slb(int dimension);
+  Slb(Slb&&) noexcept = default;
+  Slb& operator=(Slb&&) noexcept = default;
+
+  void Reserve(int row_count);
+  // Quantises and appends a row. False, and an all-zero row that matches
+  // nothing, when a value isn't finite or `vector` isn't `dimension` long.
+  bool Append(const Sha256Digest& key, std::span<const float> vector);
+  // Appends a row of another Slb of the same dimension as it is.
+  void AppendRowOf(const Slb& other, int row);
+
+  int dimension() const { return dimension_; }
+  int row_count() const { return static_cast<int>(scales_.size()); }
+  const Sha256Digest& key(int row) const {
+    return keys_[static_cast<size_t>(row)];
+  }
+  // False for the row of an Append that returned false.
+  bool usable(int row) const { return scales_[static_cast<size_t>(row)] != 0; }
+  std::span<const int8_t> row(int row) const;
+  size_t MemoryBytes() const;
+
+  // Cosine of the query with every row. kInternal when the query isn't
+  // `dimension` finite numbers (an encoder's fault).
+  Result<std::vector<float>> ScoreAll(std::span<const float> query) const;
+  // The best `top_k` rows, best first, equal scores by row.
+  Result<std::vector<SlbHit>> Search(std::span<const float> query,
+                                     int top_k) const;
+
+  // `fingerprint` names the encoder and the recipe of its input text.
+  Status Save(FileSystem& fs, const std::string& path,
+              std::string_view fingerprint) const;
+  // kNotFound, kCorruption (truncated, a flipped bit), kIncompatible (another
+  // encoder, another version, not an SLB file). Reads nothing outside the file.
+  static Result<Slb> Load(FileSystem& fs, const std::string& path,
+                          std::string_view fingerprint);
+
+ private:
+  static constexpr size_t kAlignBytes = 64;
+
+  struct AlignedDelete {
+    void operator()(int8_t* rows) const;
+  };
+
+  void Grow(int capacity);
+
+  int dimension_;
+  size_t stride_;  // dimension rounded up to kAlignBytes
+  size_t capacity_rows_ = 0;
+  std::unique_ptr<int8_t[], AlignedDelete> rows_;  // [capacity_rows, stride]
+  std::vector<float> scales_;                      // [row]
+  std::vector<Sha256Digest> keys_;                 // [row]
+};
+
+}  // namespace nexus::route
+
+#endif  // NEXUS_ROUTE_SLB_H_
