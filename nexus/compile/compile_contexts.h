@@ -1,0 +1,59 @@
+// Compile contexts: the texts in front of which blocks are compiled.
+//
+// A block's values depend a little on what stands before it. Compiled behind
+// one text they carry that text's accent; the mean over several kinds of text
+// is closer to what any conversation would give, and the spread shows which
+// tokens to repair. So the set is varied on purpose: prose, source, dialogue,
+// logs, a shell, tool lists, other languages, from a line to fifteen hundred
+// tokens.
+//
+// Each stands behind the model's real template head: without it the first
+// tokens of the block would become the attention sink.
+#ifndef NEXUS_COMPILE_COMPILE_CONTEXTS_H_
+#define NEXUS_COMPILE_COMPILE_CONTEXTS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/llm/model.h"
+#include "nexus/schema/schema_frame.h"
+
+namespace nexus::compile {
+
+struct CompileText {
+  std::string_view name;    // "cpp-source"
+  std::string_view user;    // what the user says
+  std::string_view answer;  // what the assistant replied
+};
+
+// In the order of use: any leading part of it is varied in kind and length.
+std::span<const CompileText> CompileTexts();
+
+struct CompileContext {
+  std::string name;
+  std::vector<llm::Token> tokens;
+};
+
+// The first `count` texts as turns in the frame's format, tokenised. Texts that
+// would not leave room for `reserve_tokens` in a context of `context_tokens`
+// are cut. kInvalidArgument when count is not in [1, CompileTexts().size()] or
+// when the context is too small for the shortest.
+struct CompileContextOptions {
+  int count = 4;
+  int context_tokens = 4096;
+  int reserve_tokens = 1024;  // the longest block that will follow
+};
+Result<std::vector<CompileContext>> BuildCompileContexts(
+    const llm::Model& model, const schema::SchemaFrame& frame,
+    const CompileContextOptions& options = {});
+
+// Name of the recipe, part of a splice block's address: changes when the texts,
+// their number or the frame's family do.
+std::string RecipeName(const schema::SchemaFrame& frame, int count);
+
+}  // namespace nexus::compile
+
+#endif  // NEXUS_COMPILE_COMPILE_CONTEXTS_H_

@@ -1,0 +1,137 @@
+// BlockStore: a folder of block files, with an index, a size limit and pins.
+//
+//   <dir>/<64 hex digits of the key>-<generation>.nxb   one block each
+//   <dir>/index.sqlite                                  sizes, last use,
+//   settings <dir>/<...>.nxb.corrupt                             damaged files,
+//   set aside
+//
+// The files are the truth. The index is a cache over them: when it is missing,
+// damaged or of a newer version it is moved aside and rebuilt, and when it
+// can't be written (read-only folder, full disk) the store goes on without it,
+// finding files by name. Any number of processes may share a folder.
+#ifndef NEXUS_KV_BLOCK_STORE_H_
+#define NEXUS_KV_BLOCK_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/result.h"
+#include "nexus/kv/block_index.h"
+#include "nexus/kv/block_reader.h"
+#include "nexus/kv/block_writer.h"
+
+namespace nexus::kv {
+
+struct BlockStoreOptions {
+  std::string dir;
+  // Least recently used blocks go when a Put brings the files above this.
+  uint64_t max_bytes = uint64_t{4} << 30;
+  FileSystem* file_system = nullptr;  // FileSystem::Default()
+  // How long to wait for another process that writes the index.
+  int busy_timeout_ms = 2000;
+};
+
+struct BlockFindOptions {
+  const Fingerprint* expected = nullptr;  // as in BlockOpenOptions
+  // Unset: the newest generation. The bit-stable mode pins one.
+  std::optional<int> generation;
+};
+
+// Thread-safe. Blocks handed out may outlive the store.
+class BlockStore {
+ public:
+  // Makes the folder (owner-only). kInvalidArgument without one; kIoError when
+  // it is neither there nor can be made. Index trouble is no error: see
+  // index_status().
+  static Result<std::unique_ptr<BlockStore>> Open(
+      const BlockStoreOptions& options);
+
+  ~BlockStore();
+  BlockStore(const BlockStore&) = delete;
+  BlockStore& operator=(const BlockStore&) = delete;
+
+  // The verified block, mapped. Counts as a use. While the caller holds it,
+  // this store doesn't evict it, and finds it again without reading the file.
+  // kNotFound: compile it. kCorruption: the file was damaged and has been set
+  // aside (once: the next Find says kNotFound). kIncompatible: see
+  // KvBlock::Open.
+  Result<std::shared_ptr<const KvBlock>> Find(
+      const BlockKey& key, const BlockFindOptions& options = {});
+
+  // Whether a file for the key is there; looks at names only, counts as no use.
+  bool Contains(const BlockKey& key);
+
+  // Writes the block under contents.metadata.Key() and .generation, evicts down
+  // to the limit, and returns the block as Find would. A sound block that is
+  // already there is kept and returned: two processes that compile the same
+  // tool both succeed. kResourceExhausted when the disk is full or the block
+  // alone is above max_bytes.
+  Result<std::shared_ptr<const KvBlock>> Put(const BlockContents& contents);
+
+  // Most recently used first.
+  Result<std::vector<BlockInfo>> List();
+
+  // Removes all generations. kNotFound when there is none. Blocks in use stay
+  // valid.
+  Status Remove(const BlockKey& key);
+  // The same by the name that List gives.
+  Status RemoveFile(const std::string& file_name);
+
+  // Forgets the index's rows and reads the folder again. Use counts of files
+  // that are still there are kept.
+  Status RebuildIndex();
+
+  // Small texts kept per machine (measurements, calibration). They live in the
+  // index only: what is lost with it is measured again. kNotFound when unset.
+  Result<std::string> GetSetting(const std::string& key);
+  Status PutSetting(const std::string& key, const std::string& text);
+
+  // Why the index is off, or Ok. For `doctor`.
+  Status index_status();
+  // Bytes of all block files in the folder.
+  uint64_t TotalBytes();
+  const std::string& dir() const { return options_.dir; }
+  uint64_t max_bytes() const { return options_.max_bytes; }
+  std::string PathOf(const std::string& file_name) const;
+
+ private:
+  explicit BlockStore(BlockStoreOptions options);
+
+  void OpenIndex();
+  void DropIndex(const Status& why);
+  void RemoveLeftovers();
+  Status ScanFolder();
+  Status ForgetRows();
+  // The newest generation's file name, or that of `generation`.
+  std::optional<std::string> FileFor(const std::string& key_hex,
+                                     std::optional<int> generation);
+  Result<std::shared_ptr<const KvBlock>> OpenFile(const std::string& file_name,
+                                                  const BlockKey& key,
+                                                  const Fingerprint* expected);
+  void Quarantine(const std::string& file_name);
+  void RecordUse(const std::string& file_name, const KvBlock& block);
+  void EvictToLimit(const std::string& keep);
+  Status UnlinkFile(const std::string& file_name);
+  bool IsPinned(const std::string& file_name);
+  std::vector<BlockInfo> ListFiles();
+
+  BlockStoreOptions options_;
+  FileSystem* fs_;
+
+  std::mutex mutex_;
+  // All below are guarded by mutex_.
+  std::unique_ptr<BlockIndex> index_;  // null: off, index_status_ says why
+  Status index_status_;
+  // Blocks handed out and perhaps still in use, by file name.
+  std::unordered_map<std::string, std::weak_ptr<const KvBlock>> open_;
+};
+
+}  // namespace nexus::kv
+
+#endif  // NEXUS_KV_BLOCK_STORE_H_
