@@ -1,18 +1,19 @@
 // KvAccess: typed reading and writing of KV cells.
 //
-// The portable way: llama.cpp's per-sequence state blob through a scratch sequence.
-// To read [begin, end) the cells are shared into the scratch sequence and only
-// that is serialised; to write, a blob of a few cells is restored into scratch,
-// shared into the target and dropped from scratch. Writing goes in pieces of
-// at most `kWritePieceTokens`, so that staging memory is bounded and sliding-window
-// caches, which drop cells outside their window, are handled.
+// The portable way: llama.cpp's per-sequence state blob through a scratch
+// sequence. To read [begin, end) the cells are shared into the scratch sequence
+// and only that is serialised; to write, a blob of a few cells is restored into
+// scratch, shared into the target and dropped from scratch. Writing goes in
+// pieces of at most `kWritePieceTokens`, so that staging memory is bounded and
+// sliding-window caches, which drop cells outside their window, are handled.
 //
-// The blob's layout follows llama.cpp's llama_kv_cache::state_write at the pinned
-// version: magic, sequence id; per cache (one, or base + sliding-window): stream
-// count, cell count, per cell (position, 1, sequence id), v_trans, layer count, per layer K
-// (type, row bytes, rows), then per layer V (type, row bytes, rows), or, transposed,
-// (type, element bytes, channels, one run of cells a channel). Everything read from
-// a blob is checked against what the context was probed to hold.
+// The blob's layout follows llama.cpp's llama_kv_cache::state_write at the
+// pinned version: magic, sequence id; per cache (one, or base +
+// sliding-window): stream count, cell count, per cell (position, 1, sequence
+// id), v_trans, layer count, per layer K (type, row bytes, rows), then per
+// layer V (type, row bytes, rows), or, transposed, (type, element bytes,
+// channels, one run of cells a channel). Everything read from a blob is checked
+// against what the context was probed to hold.
 #ifndef NEXUS_LLM_KV_ACCESS_H_
 #define NEXUS_LLM_KV_ACCESS_H_
 
@@ -62,16 +63,18 @@ struct KvRows {
   std::vector<std::vector<uint8_t>> v;
 };
 
-// What Write asks for its rows. Lets a splice rotate keys from a mapped file straight
-// into the staging buffer, with no copy in between.
+// What Write asks for its rows. Lets a splice rotate keys from a mapped file
+// straight into the staging buffer, with no copy in between.
 class KvRowSource {
  public:
   virtual ~KvRowSource() = default;
-  // Writes `count` K rows of `layer`, tokens [token, token + count) of the source,
-  // rotated to their target positions, to `out` (layer's K type, contiguous).
+  // Writes `count` K rows of `layer`, tokens [token, token + count) of the
+  // source, rotated to their target positions, to `out` (layer's K type,
+  // contiguous, aligned to its elements and no more).
   virtual void FillK(size_t layer, int token, int count, void* out) = 0;
-  // Address of the row-major V row of a token (layer's V type). Rows of
-  // consecutive tokens lie `VStrideBytes` apart.
+  // Address of the row-major V row of a token (layer's V type, aligned to its
+  // elements). Rows of consecutive tokens lie `VStrideBytes` apart, a multiple
+  // of the element size.
   virtual const void* VRow(size_t layer, int token) = 0;
   virtual size_t VStrideBytes(size_t layer) = 0;
 };
@@ -87,23 +90,27 @@ class KvAccess {
  public:
   // Decodes one token to probe the layout, so the context must be empty.
   // kUnimplemented with the reason: recurrent or hybrid memory, M-RoPE,
-  // quantised KV, fewer than two sequences, caches that the blob doesn't describe.
+  // quantised KV, fewer than two sequences, caches that the blob doesn't
+  // describe.
   static Result<std::unique_ptr<KvAccess>> Create(Context* context,
                                                   SequenceId scratch = 1);
 
   const KvLayout& layout() const { return layout_; }
+  SequenceId scratch() const { return scratch_; }
 
-  // Cells [begin, end) of `sequence`, in position order. kNotFound when a position
-  // isn't held (outside the sliding window, or never decoded).
+  // Cells [begin, end) of `sequence`, in position order. kNotFound when a
+  // position isn't held (outside the sliding window, or never decoded).
   Result<KvRows> Read(SequenceId sequence, Position begin, Position end);
 
-  // Places `count` rows, tokens [token, token + count) of `source`, at positions
-  // [position, position + count) of `sequence`. Positions must continue the sequence.
-  // kResourceExhausted when the cache is full: nothing is left behind.
+  // Places `count` rows, tokens [token, token + count) of `source`, at
+  // positions [position, position + count) of `sequence`. Positions must
+  // continue the sequence. kResourceExhausted when the cache is full: nothing
+  // is left behind.
   Result<KvWriteStats> Write(SequenceId sequence, Position position,
                              KvRowSource& source, int token, int count);
 
-  // The same from rows as they are (no rotation), for tests and stored exact states.
+  // The same from rows as they are (no rotation), for tests and stored exact
+  // states.
   Result<KvWriteStats> WriteRows(SequenceId sequence, Position position,
                                  const KvRows& rows);
 
@@ -111,11 +118,24 @@ class KvAccess {
   KvAccess(Context* context, SequenceId scratch)
       : context_(context), scratch_(scratch) {}
 
+  // Reads the layout off a blob of one token.
+  Status Probe();
+  Status ReadPiece(SequenceId sequence, Position begin, Position end,
+                   KvRows* rows);
+  Status WritePiece(SequenceId sequence, Position position, KvRowSource& source,
+                    int token, int count);
+  // Serialises the scratch sequence into staging_.
+  Status SerializeScratch();
+  Status CheckWrite(SequenceId sequence, Position position, int count) const;
+
   Context* context_;
   SequenceId scratch_;
   KvLayout layout_;
-  size_t base_layer_count_ = 0;  // layers of the first cache in the blob
+  // Of the base cache and, with a sliding window, of the window cache.
+  std::vector<size_t> layers_per_cache_;
   uint32_t blob_magic_ = 0;
+  int read_piece_tokens_ = 0;
+  int write_piece_tokens_ = 0;
   std::vector<uint8_t> staging_;
 };
 
