@@ -1,5 +1,5 @@
-// INT8 dot-product scan over a dense matrix of embeddings: the arithmetic of the
-// semantic look-aside buffer (SLB).
+// INT8 dot-product scan over a dense matrix of embeddings: the arithmetic of
+// the semantic look-aside buffer (SLB).
 //
 // Thread-safe: pure functions. Highway picks the target at run time; the Scalar
 // functions are the reference, and every target must agree with it exactly
@@ -13,8 +13,8 @@
 
 namespace nexus::simd {
 
-// Symmetric quantisation: value ~ scale * int8, scale = max|x| / 127. Returns the
-// scale; all-zero (or non-finite) input gives scale 0 and zeros.
+// Symmetric quantisation: value ~ scale * int8, scale = max|x| / 127. Returns
+// the scale; all-zero (or non-finite) input gives scale 0 and zeros.
 float QuantizeInt8(const float* in, size_t n, int8_t* out);
 
 // scores[r] = sum_c rows[r * row_stride + c] * query[c], as int32 (|sum| <=

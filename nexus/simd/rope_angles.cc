@@ -71,8 +71,10 @@ void RopeCosSin(const RopeParams& params, int32_t position,
         params.freq_factors.empty() ? theta : theta / params.freq_factors[i];
     float angle = params.freq_scale * kept;
     if (yarn) {
+      // Fused on purpose: compilers contract ggml's expression to exactly this
+      // wherever the CPU has the instruction.
       const float mix = ramp.KeepShare(i) * params.ext_factor;
-      angle = angle * (1.0F - mix) + kept * mix;
+      angle = std::fma(angle, 1.0F - mix, kept * mix);
     }
     cos[i] = std::cos(angle);
     sin[i] = std::sin(angle);
