@@ -1,11 +1,11 @@
-// SchemaFrame: the text around a schema that is shown late in a conversation, and
-// around the forced beginning of the call.
+// SchemaFrame: the text around a schema that is shown late in a conversation,
+// and around the forced beginning of the call.
 //
-// Most chat templates render tools only in the first system message (Qwen), ignore
-// them (SmolLM2), or don't exist (base models). So the frame comes from a small
-// table per family, recognised by the template's own markers, with a plain-text
-// fallback. Head, schema block, user turn and call are tokenised apart, and the
-// full-prefill reference uses the very same ids.
+// Most chat templates render tools only in the first system message (Qwen),
+// ignore them (SmolLM2), or don't exist (base models). So the frame comes from
+// a small table per family, recognised by the template's own markers, with a
+// plain-text fallback. Head, schema block, user turn and call are tokenised
+// apart, and the full-prefill reference uses the very same ids.
 #ifndef NEXUS_SCHEMA_SCHEMA_FRAME_H_
 #define NEXUS_SCHEMA_SCHEMA_FRAME_H_
 
@@ -24,13 +24,20 @@ struct SchemaFrame {
   // The real head of the model's template: a default system message. Compile
   // contexts begin with it, so that the block's first tokens don't become an
   // attention sink.
-  std::string head_prefix;   // + system text + head_suffix
+  std::string head_prefix;  // + system text + head_suffix
   std::string head_suffix;
-  std::string block_prefix;  // + ModelText(tool) lines + block_suffix
+  // + ModelText(tool), joined by block_separator + block_suffix. Full schemas
+  // come with the call instruction that the model was trained on; signatures
+  // with a short one, since the call's form is forced anyway.
+  std::string block_prefix;
+  std::string block_separator;
   std::string block_suffix;
-  std::string user_prefix;   // + question + user_suffix
+  std::string ir_prefix;  // + IrSignature(tool) lines + ir_suffix
+  std::string ir_suffix;
+  std::string user_prefix;  // + question + user_suffix
   std::string user_suffix;
-  // + tool name (JSON string) + call_infix + arguments (sampled) + call_suffix
+  // + tool name (JSON string) + call_infix + arguments (sampled) + call_suffix.
+  // Begins with the opening of the assistant's turn.
   std::string call_prefix;
   std::string call_infix;
   std::string call_suffix;
@@ -42,7 +49,9 @@ struct SchemaFrame {
   std::string result_suffix;
 };
 
-// `chat_template` is the model's template source, empty for none.
+// `chat_template` is the model's template source, empty for none;
+// `architecture` is "general.architecture", named in the reason. No text holds
+// the token that the tokenizer itself puts at the very beginning.
 SchemaFrame FrameFor(std::string_view chat_template,
                      std::string_view architecture);
 

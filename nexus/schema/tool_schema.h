@@ -8,6 +8,7 @@
 #ifndef NEXUS_SCHEMA_TOOL_SCHEMA_H_
 #define NEXUS_SCHEMA_TOOL_SCHEMA_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,12 @@
 #include "nexus/base/result.h"
 
 namespace nexus::schema {
+
+// Bounds on one tool's parameters, so that every recursive consumer (hash,
+// grammar, validator) stays within its stack and a hostile server can't fill
+// the memory.
+inline constexpr size_t kMaxSchemaBytes = 5'000'000;
+inline constexpr int kMaxSchemaLevels = 63;
 
 // MCP annotations are hints by the server, not promises.
 struct ToolAnnotations {
@@ -33,36 +40,44 @@ struct ToolSchema {
   ToolAnnotations annotations;
 };
 
-// MCP `Tool` {name, description, inputSchema}, OpenAI {type: "function", function: {...}}
-// or the bare function {name, description, parameters}. Both dialects give the
-// same ToolSchema where they mean the same (missing, null and empty-object
-// parameters are all {"type": "object", "properties": {}}). `source` names the origin in
-// errors. kInvalidArgument: no name, wrong types, parameters that aren't an object,
-// schema over 5 MB or 64 levels.
+// MCP `Tool` {name, description, inputSchema}, OpenAI {type: "function",
+// function: {...}} or the bare function {name, description, parameters}. Both
+// dialects give the same ToolSchema where they mean the same (missing, null and
+// empty-object parameters are all {"type": "object", "properties": {}}).
+// `source` names the origin in errors. Nulls that Go servers write for empty
+// slices and maps ("required": null) are taken as absent. kInvalidArgument: no
+// name, wrong types, parameters that aren't an object, a schema of 5 MB or 64
+// levels and more.
 Result<ToolSchema> ParseTool(const Json& value, std::string_view server,
                              std::string_view source);
 
-// A registry: JSON lines of tools, a JSON array of tools, or an MCP tools/list result
-// ({"tools": [...]}). A line's "server" field is kept. An error names path and line;
-// with `skipped` set, bad entries are reported there and the rest is returned.
+// A registry: JSON lines of tools, a JSON array of tools, or an MCP tools/list
+// result
+// ({"tools": [...]}, also inside a JSON-RPC answer's "result"). A byte order
+// mark, CRLF and blank lines are tolerated. A line's "server" field is kept. An
+// error names path and line; with `skipped` set, bad entries are reported there
+// and the rest is returned.
 Result<std::vector<ToolSchema>> ReadRegistryFile(
     const std::string& path, std::vector<std::string>* skipped = nullptr);
 
 // "server/name", or "name" without a server.
 std::string ToolId(const ToolSchema& tool);
 
-// Canonical text: {"description", "name", "parameters"} with all keys sorted at every
-// level and no spaces. Two tools with the same text are the same for the model.
+// Canonical text: {"description", "name", "parameters"} with all keys sorted at
+// every level and no spaces. Two tools with the same text are the same for the
+// model.
 std::string CanonicalText(const ToolSchema& tool);
 Sha256Digest SchemaHash(const ToolSchema& tool);
 std::string TwinKey(const ToolSchema& tool);
 
-// What the model reads: {"type": "function", "function": {"name", "description",
-// "parameters"}} on one line, separators ", " and ": " as Python's json.dumps writes them (chat
-// templates' tojson, so what models were trained on), author's property order.
+// What the model reads: {"type": "function", "function": {"name",
+// "description", "parameters"}} on one line, separators ", " and ": " as
+// Python's json.dumps writes them (chat templates' tojson, so what models were
+// trained on), author's property order.
 std::string ModelText(const ToolSchema& tool);
 
-// For search: name, description, parameter names and descriptions, as plain text.
+// For search: name, description, parameter names and descriptions, as plain
+// text.
 std::string SearchText(const ToolSchema& tool);
 
 }  // namespace nexus::schema
