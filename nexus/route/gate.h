@@ -36,14 +36,16 @@ struct GateOptions {
 struct GateInput {
   // In fused order.
   std::span<const Candidate> candidates;
-  // Twin class of each tool: equal numbers are twins. Indexed by
-  // Candidate::tool.
+  // One score a tool. The margin is taken over all tools of the scope, since
+  // the second-best by cosine may stand low in the fused order. `dense` empty:
+  // no dense ranking, BM25 decides.
+  std::span<const float> dense;
+  std::span<const float> bm25;
+  std::span<const int> scope;
+  // Twin class of each tool: equal numbers are twins.
   std::span<const int> twin_class;
-  // The best cosines of the scope, best first: the margin is taken here, since
-  // the second-best by cosine may stand low in the fused order.
-  std::span<const Candidate> dense_order;
-  bool has_encoder = false;
-  size_t exact_mentions = 0;  // distinct names, plain words not counted
+  // Names in the query, plain words not counted.
+  int exact_mentions = 0;
 };
 
 struct GateDecision {

@@ -48,6 +48,7 @@ struct RouteTimings {
 struct RouteDecision {
   Outcome outcome = Outcome::kAbstain;
   // Best first, at most top_k (more only when the query names more tools).
+  // Empty only when nothing matches at all.
   std::vector<Candidate> candidates;
   float margin = 0;
   float threshold = 0;
@@ -83,10 +84,10 @@ class Router {
                               const RouteOptions& options = {}) const;
 
  private:
-  std::vector<float> DenseScores(const ToolIndex& index, std::string_view query,
-                                 RouteTimings* timings,
-                                 std::string* problem) const;
-  void Rerank(std::string_view query, RouteDecision* decision) const;
+  Result<std::vector<float>> DenseScores(const ToolIndex& index,
+                                         std::string_view query,
+                                         RouteTimings* timings) const;
+  void Rerank(std::string_view query, int top_k, RouteDecision* decision) const;
 
   mutable std::mutex index_mutex_;
   std::shared_ptr<const ToolIndex> index_;  // guarded by index_mutex_

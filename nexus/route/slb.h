@@ -82,7 +82,8 @@ class Slb {
     void operator()(int8_t* rows) const;
   };
 
-  void Grow(int capacity);
+  // A zeroed row to fill in.
+  int8_t* AppendRow(const Sha256Digest& key, float scale);
 
   int dimension_;
   size_t stride_;  // dimension rounded up to kAlignBytes

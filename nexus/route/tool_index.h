@@ -17,7 +17,7 @@
 #include "nexus/base/result.h"
 #include "nexus/llm/embedder.h"
 #include "nexus/route/bm25.h"
-#include "nexus/route/fusion.h"
+#include "nexus/route/name_index.h"
 #include "nexus/route/slb.h"
 #include "nexus/schema/tool_schema.h"
 
@@ -74,6 +74,9 @@ class ToolIndex {
             std::vector<std::string> search_texts);
 
   Status EmbedTools(llm::Embedder& embedder, const ToolIndexOptions& options);
+  void SaveCache(FileSystem& fs, const Slb& known,
+                 const std::string& fingerprint,
+                 const ToolIndexOptions& options);
 
   std::vector<schema::ToolSchema> tools_;
   std::vector<std::string> search_texts_;

@@ -1,0 +1,264 @@
+#include "nexus/route/router.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace nexus::route {
+namespace {
+
+// An encoder reads at most 512 tokens, and no text needs more than 32 bytes a
+// token on average; tokenising the rest of a 100 KB paste would be wasted.
+constexpr size_t kMaxEmbeddedBytes = 16384;
+
+bool IsBlank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
+// Cuts at a character's border.
+std::string_view CutUtf8(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end);
+}
+
+std::vector<int> ScopeOf(const ToolIndex& index,
+                         const std::vector<std::string>& servers) {
+  std::vector<int> scope;
+  const int count = static_cast<int>(index.tools().size());
+  for (int i = 0; i < count; ++i) {
+    if (servers.empty() || std::find(servers.begin(), servers.end(),
+                                     index.tool(i).server) != servers.end()) {
+      scope.push_back(i);
+    }
+  }
+  return scope;
+}
+
+void KeepInScope(std::span<const int> scope,
+                 std::vector<NameMention>* mentions) {
+  for (NameMention& mention : *mentions) {
+    std::erase_if(mention.tools, [&](int tool) {
+      return !std::binary_search(scope.begin(), scope.end(), tool);
+    });
+  }
+  std::erase_if(*mentions, [](const NameMention& mention) {
+    return mention.tools.empty();
+  });
+}
+
+// Measures laps on a clock, in microseconds.
+class Lap {
+ public:
+  explicit Lap(const Clock& clock) : clock_(clock), last_(clock.Now()) {}
+  double Us() {
+    const auto now = clock_.Now();
+    const double us = Milliseconds(now - last_) * 1e3;
+    last_ = now;
+    return us;
+  }
+
+ private:
+  const Clock& clock_;
+  std::chrono::nanoseconds last_;
+};
+
+RouteDecision Abstain(std::shared_ptr<const ToolIndex> index, std::string rule,
+                      std::string reason) {
+  RouteDecision decision;
+  decision.rule = std::move(rule);
+  decision.reason = std::move(reason);
+  decision.index = std::move(index);
+  return decision;
+}
+
+}  // namespace
+
+Router::Router(std::shared_ptr<const ToolIndex> index, llm::Embedder* embedder,
+               const RouterOptions& options, Reranker* reranker)
+    : index_(std::move(index)),
+      embedder_(embedder),
+      reranker_(reranker),
+      options_(options),
+      clock_(options.clock != nullptr ? *options.clock : Clock::Monotonic()) {
+  NEXUS_CHECK(index_ != nullptr);
+}
+
+void Router::SetIndex(std::shared_ptr<const ToolIndex> index) {
+  NEXUS_CHECK(index != nullptr);
+  const std::lock_guard<std::mutex> lock(index_mutex_);
+  index_.swap(index);
+}
+
+std::shared_ptr<const ToolIndex> Router::index() const {
+  const std::lock_guard<std::mutex> lock(index_mutex_);
+  return index_;
+}
+
+Result<std::vector<float>> Router::DenseScores(const ToolIndex& index,
+                                               std::string_view query,
+                                               RouteTimings* timings) const {
+  const std::string text(CutUtf8(query, kMaxEmbeddedBytes));
+  Lap lap(clock_);
+  Result<std::vector<std::vector<float>>> vectors = [&] {
+    const std::lock_guard<std::mutex> lock(model_mutex_);
+    return embedder_->Embed({&text, 1}, llm::TextRole::kQuery);
+  }();
+  timings->embed_us = lap.Us();
+  if (!vectors.ok()) return vectors.status();
+  if (vectors->size() != 1) {
+    return InternalError("the encoder gave " + std::to_string(vectors->size()) +
+                         " vectors for one query");
+  }
+  Result<std::vector<float>> scores = index.slb()->ScoreAll(vectors->front());
+  timings->scan_us = lap.Us();
+  return scores;
+}
+
+Result<RouteDecision> Router::Route(std::string_view query,
+                                    const RouteOptions& options) const {
+  std::shared_ptr<const ToolIndex> index = this->index();
+  if (index->tools().empty()) {
+    return Abstain(std::move(index), "empty-registry",
+                   "there are no tools to choose from");
+  }
+  if (IsBlank(query)) {
+    return Abstain(std::move(index), "empty-query", "the query is empty");
+  }
+  const std::vector<int> scope = ScopeOf(*index, options.servers);
+  if (scope.empty()) {
+    return Abstain(std::move(index), "empty-scope",
+                   "none of the servers asked for has tools");
+  }
+
+  RouteDecision decision;
+  decision.index = index;
+  std::vector<float> dense;
+  std::string dense_problem;
+  if (index->slb() == nullptr || embedder_ == nullptr) {
+    dense_problem = "no encoder is loaded";
+  } else if (index->encoder_fingerprint() != embedder_->fingerprint()) {
+    return IncompatibleError(
+        "the index was built with encoder '" + index->encoder_fingerprint() +
+        "', queries are embedded with '" + embedder_->fingerprint() +
+        "'; build the index anew");
+  } else {
+    Result<std::vector<float>> scores =
+        DenseScores(*index, query, &decision.timings);
+    if (scores.ok()) {
+      dense = std::move(scores).value();
+    } else {
+      dense_problem = scores.status().message();
+    }
+  }
+
+  Lap lap(clock_);
+  const std::vector<float> bm25 = index->bm25().Score(query);
+  decision.timings.bm25_us = lap.Us();
+
+  std::vector<NameMention> mentions = index->names().Find(query);
+  KeepInScope(scope, &mentions);
+  const std::vector<int> dense_order = RankTools(dense, scope);
+  const std::vector<int> bm25_order =
+      RankTools(bm25, scope, {.scores_are_lexical = true});
+  const int depth = reranker_ != nullptr
+                        ? std::max(options.top_k, options_.rerank_depth)
+                        : options.top_k;
+  decision.candidates = Fuse({.dense = dense,
+                              .bm25 = bm25,
+                              .dense_order = dense_order,
+                              .bm25_order = bm25_order,
+                              .mentions = mentions},
+                             depth);
+  const auto exact_mentions = std::count_if(
+      mentions.begin(), mentions.end(),
+      [](const NameMention& mention) { return !mention.plain_word; });
+  GateDecision gate =
+      Decide({.candidates = decision.candidates,
+              .dense = dense,
+              .bm25 = bm25,
+              .scope = scope,
+              .twin_class = index->twin_class(),
+              .exact_mentions = static_cast<int>(exact_mentions)},
+             options_.gate);
+  decision.outcome = gate.outcome;
+  decision.margin = gate.margin;
+  decision.threshold = gate.threshold;
+  decision.rule = std::move(gate.rule);
+  decision.reason = std::move(gate.reason);
+  if (!dense_problem.empty()) {
+    decision.reason += "; by words only: " + dense_problem;
+  }
+  decision.timings.gate_us = lap.Us();
+
+  if (decision.outcome == Outcome::kRerank && exact_mentions == 0) {
+    Rerank(query, options.top_k, &decision);
+    decision.timings.rerank_us = lap.Us();
+  } else if (reranker_ != nullptr && exact_mentions == 0) {
+    const size_t kept = static_cast<size_t>(std::max(options.top_k, 1));
+    if (decision.candidates.size() > kept) decision.candidates.resize(kept);
+  }
+  return decision;
+}
+
+void Router::Rerank(std::string_view query, int top_k,
+                    RouteDecision* decision) const {
+  if (reranker_ == nullptr) {
+    decision->reason += "; no re-ranker is set, so the fused order stands";
+    return;
+  }
+  std::vector<Candidate>& candidates = decision->candidates;
+  const size_t kept = static_cast<size_t>(std::max(top_k, 1));
+  std::vector<std::string> documents;
+  for (const Candidate& c : candidates) {
+    documents.push_back(decision->index->search_text(c.tool));
+  }
+  Result<std::vector<float>> scores = [&] {
+    const std::lock_guard<std::mutex> lock(model_mutex_);
+    return reranker_->Score(query, documents);
+  }();
+  std::string problem;
+  if (!scores.ok()) {
+    problem = scores.status().message();
+  } else if (scores->size() != documents.size()) {
+    problem = std::to_string(scores->size()) + " scores for " +
+              std::to_string(documents.size()) + " tools";
+  } else if (!std::all_of(scores->begin(), scores->end(),
+                          [](float x) { return std::isfinite(x); })) {
+    problem = "a score that isn't finite";
+  }
+  if (!problem.empty()) {
+    decision->reason += "; the fused order stands, since re-ranker '" +
+                        reranker_->name() + "' gave " + problem;
+    if (candidates.size() > kept) candidates.resize(kept);
+    return;
+  }
+
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].score = (*scores)[i];
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  const std::span<const int> twins = decision->index->twin_class();
+  const auto rival = std::find_if(
+      candidates.begin(), candidates.end(), [&](const Candidate& c) {
+        return twins[static_cast<size_t>(c.tool)] !=
+               twins[static_cast<size_t>(candidates.front().tool)];
+      });
+  decision->margin = rival == candidates.end()
+                         ? 0.0F
+                         : candidates.front().score - rival->score;
+  decision->threshold = options_.rerank_margin;
+  if (rival == candidates.end() || decision->margin > decision->threshold) {
+    decision->outcome = Outcome::kRoute;
+  }
+  decision->rule = "reranked";
+  decision->reason += "; re-ranker '" + reranker_->name() + "' read both sides";
+  if (candidates.size() > kept) candidates.resize(kept);
+}
+
+}  // namespace nexus::route

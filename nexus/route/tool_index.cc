@@ -1,0 +1,176 @@
+#include "nexus/route/tool_index.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+namespace nexus::route {
+namespace {
+
+// Changes when the text that is embedded for a tool does; part of the cache's
+// fingerprint beside the encoder's own.
+constexpr char kTextRecipe[] = "search-text-1";
+
+std::string CacheFingerprint(const llm::Embedder& embedder) {
+  return embedder.fingerprint() + "|" + kTextRecipe;
+}
+
+std::vector<std::string> SearchTexts(
+    std::span<const schema::ToolSchema> tools) {
+  std::vector<std::string> texts;
+  texts.reserve(tools.size());
+  for (const schema::ToolSchema& tool : tools) {
+    texts.push_back(schema::SearchText(tool));
+  }
+  return texts;
+}
+
+struct DigestHash {
+  size_t operator()(const Sha256Digest& digest) const {
+    return static_cast<size_t>(Xxh3(digest.data(), digest.size()));
+  }
+};
+
+using RowOfKey = std::unordered_map<Sha256Digest, int, DigestHash>;
+
+RowOfKey RowsByKey(const Slb& slb) {
+  RowOfKey rows;
+  rows.reserve(static_cast<size_t>(slb.row_count()));
+  for (int r = 0; r < slb.row_count(); ++r) rows[slb.key(r)] = r;
+  return rows;
+}
+
+}  // namespace
+
+ToolIndex::ToolIndex(std::vector<schema::ToolSchema> tools,
+                     std::vector<std::string> search_texts)
+    : tools_(std::move(tools)),
+      search_texts_(std::move(search_texts)),
+      bm25_(search_texts_),
+      names_(tools_) {
+  // Equal canonical texts have equal names and descriptions, so equal twin
+  // keys.
+  std::unordered_map<std::string, int> classes;
+  twin_class_.reserve(tools_.size());
+  for (const schema::ToolSchema& tool : tools_) {
+    twin_class_.push_back(classes
+                              .try_emplace(schema::TwinKey(tool),
+                                           static_cast<int>(classes.size()))
+                              .first->second);
+  }
+}
+
+Result<std::shared_ptr<const ToolIndex>> ToolIndex::Build(
+    std::vector<schema::ToolSchema> tools, llm::Embedder* embedder,
+    const ToolIndexOptions& options) {
+  std::vector<std::string> texts = SearchTexts(tools);
+  std::shared_ptr<ToolIndex> index(
+      new ToolIndex(std::move(tools), std::move(texts)));
+  if (embedder != nullptr) {
+    NEXUS_RETURN_IF_ERROR(index->EmbedTools(*embedder, options));
+  }
+  return std::shared_ptr<const ToolIndex>(std::move(index));
+}
+
+Status ToolIndex::EmbedTools(llm::Embedder& embedder,
+                             const ToolIndexOptions& options) {
+  if (embedder.dimension() <= 0) {
+    return InternalError("the encoder says that its vectors have " +
+                         std::to_string(embedder.dimension()) + " numbers");
+  }
+  FileSystem& fs = options.file_system != nullptr ? *options.file_system
+                                                  : FileSystem::Default();
+  encoder_fingerprint_ = embedder.fingerprint();
+  const std::string fingerprint = CacheFingerprint(embedder);
+
+  Slb known(embedder.dimension());
+  if (!options.cache_path.empty()) {
+    Result<Slb> cached = Slb::Load(fs, options.cache_path, fingerprint);
+    if (cached.ok() && cached->dimension() == embedder.dimension()) {
+      known = std::move(cached).value();
+    } else if (!cached.ok() &&
+               cached.status().code() != StatusCode::kNotFound) {
+      warnings_.push_back("embeddings are made anew: " +
+                          cached.status().message());
+    }
+  }
+  RowOfKey known_rows = RowsByKey(known);
+
+  std::vector<Sha256Digest> keys;
+  keys.reserve(search_texts_.size());
+  // The first tool of each text that isn't known: equal texts are embedded
+  // once.
+  std::vector<size_t> missing;
+  std::unordered_set<Sha256Digest, DigestHash> queued;
+  for (size_t i = 0; i < search_texts_.size(); ++i) {
+    keys.push_back(Sha256Of(search_texts_[i]));
+    if (known_rows.contains(keys[i])) {
+      ++cached_count_;
+    } else if (queued.insert(keys[i]).second) {
+      missing.push_back(i);
+    }
+  }
+
+  const size_t batch_size =
+      static_cast<size_t>(std::max(options.batch_texts, 1));
+  for (size_t begin = 0; begin < missing.size(); begin += batch_size) {
+    const size_t end = std::min(missing.size(), begin + batch_size);
+    std::vector<std::string> batch;
+    for (size_t m = begin; m < end; ++m) {
+      batch.push_back(search_texts_[missing[m]]);
+    }
+    Result<std::vector<std::vector<float>>> vectors =
+        embedder.Embed(batch, llm::TextRole::kDocument);
+    if (!vectors.ok()) {
+      return vectors.status().WithContext(
+          "embedding tool '" + schema::ToolId(tools_[missing[begin]]) + "'");
+    }
+    if (vectors->size() != batch.size()) {
+      return InternalError("the encoder gave " +
+                           std::to_string(vectors->size()) + " vectors for " +
+                           std::to_string(batch.size()) + " texts");
+    }
+    for (size_t m = begin; m < end; ++m) {
+      const size_t tool = missing[m];
+      known_rows[keys[tool]] = known.row_count();
+      if (!known.Append(keys[tool], (*vectors)[m - begin])) {
+        warnings_.push_back("tool '" + schema::ToolId(tools_[tool]) +
+                            "': the encoder gave no usable vector; it is found "
+                            "by words only");
+      }
+    }
+    embedded_count_ += static_cast<int>(end - begin);
+    if (options.progress) {
+      options.progress(static_cast<int>(end), static_cast<int>(missing.size()));
+    }
+  }
+
+  slb_ = std::make_unique<Slb>(embedder.dimension());
+  slb_->Reserve(static_cast<int>(tools_.size()));
+  for (const Sha256Digest& key : keys) {
+    slb_->AppendRowOf(known, known_rows.at(key));
+  }
+  if (!options.cache_path.empty() && embedded_count_ > 0) {
+    SaveCache(fs, known, fingerprint, options);
+  }
+  return Status::Ok();
+}
+
+void ToolIndex::SaveCache(FileSystem& fs, const Slb& known,
+                          const std::string& fingerprint,
+                          const ToolIndexOptions& options) {
+  const int limit = std::max(options.cache_row_limit, 0);
+  Slb kept(known.dimension());
+  for (int r = std::max(0, known.row_count() - limit); r < known.row_count();
+       ++r) {
+    if (known.usable(r)) kept.AppendRowOf(known, r);
+  }
+  const Status saved = kept.Save(fs, options.cache_path, fingerprint);
+  if (!saved.ok()) {
+    warnings_.push_back("embeddings can't be kept for the next start: " +
+                        saved.message());
+  }
+}
+
+}  // namespace nexus::route
