@@ -12,6 +12,7 @@
 #include "nexus/base/mapped_file.h"
 #include "nexus/llm/engine_log.h"
 #include "nexus/llm/gguf_check.h"
+#include "nexus/llm/vocabulary_index.h"
 
 namespace nexus::llm {
 namespace {
@@ -118,6 +119,8 @@ Result<std::shared_ptr<const Model>> Model::Load(const ModelOptions& options) {
   return std::shared_ptr<const Model>(std::move(model));
 }
 
+Model::Model() = default;
+
 Model::~Model() {
   if (handle_ != nullptr) llama_model_free(handle_);
 }
@@ -192,6 +195,13 @@ std::string Model::Detokenize(std::span<const Token> tokens) const {
 
 bool Model::IsEndOfGeneration(Token token) const {
   return llama_vocab_is_eog(llama_model_get_vocab(handle_), token);
+}
+
+const VocabularyIndex& Model::vocabulary() const {
+  std::call_once(vocabulary_once_, [this] {
+    vocabulary_ = std::make_unique<VocabularyIndex>(*this);
+  });
+  return *vocabulary_;
 }
 
 std::optional<Token> Model::bos() const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@
 struct llama_model;
 
 namespace nexus::llm {
+
+class VocabularyIndex;
 
 using Token = int32_t;
 using Position = int32_t;
@@ -92,13 +95,17 @@ class Model {
   std::optional<Token> bos() const;
 
   int gpu_layers() const { return gpu_layers_; }
+  // Built on first use (tens of milliseconds) and shared by all samplers.
+  const VocabularyIndex& vocabulary() const;
   llama_model* handle() const { return handle_; }
 
  private:
-  Model() = default;
+  Model();
 
   llama_model* handle_ = nullptr;
   int gpu_layers_ = 0;
+  mutable std::once_flag vocabulary_once_;
+  mutable std::unique_ptr<VocabularyIndex> vocabulary_;
   ModelInfo info_;
 };
 

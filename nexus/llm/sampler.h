@@ -13,7 +13,8 @@
 namespace nexus::llm {
 
 struct SamplerOptions {
-  float temperature = 0.0F;  // 0: greedy
+  // 0: greedy, the lowest id among equals. Applied before top_k and top_p.
+  float temperature = 0.0F;
   float top_p = 1.0F;
   int top_k = 0;  // 0: all
   uint32_t seed = 1;
@@ -31,17 +32,21 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   // Picks the next token and takes it into the grammar's state. With a grammar
-  // the best unconstrained token is tried first and the whole vocabulary is
-  // filtered only when it doesn't fit (filtering 150K tokens costs
-  // milliseconds). An end-of-generation token is returned only when the grammar
-  // is complete. kInternal when nothing fits.
+  // the choice is first made without it, and the whole vocabulary is filtered
+  // only when that doesn't fit. An end-of-generation token is returned only
+  // when the grammar is complete; control tokens never. kInternal when nothing
+  // fits or a logit isn't a number.
   Result<Token> Sample(std::span<const float> logits);
 
-  // As Sample, but steers to the shortest valid end: among the tokens the
-  // grammar allows it prefers end of generation, then closing quotes, brackets
-  // and braces, then the most likely. Used near the token limit, so that a call
-  // is never truncated.
+  // As Sample, but steers to the end: when the grammar is complete it returns
+  // an end-of-generation token, else the most likely token among those that
+  // leave fewer bytes to write than now. Used near the token limit, so that a
+  // call is never truncated.
   Result<Token> SampleClosing(std::span<const float> logits);
+
+  // SampleClosing ends the text within so many tokens from here, the
+  // end-of-generation token included. Most often it needs far fewer.
+  int ClosingTokens() const;
 
  private:
   struct Impl;
