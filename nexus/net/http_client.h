@@ -6,7 +6,6 @@
 #ifndef NEXUS_NET_HTTP_CLIENT_H_
 #define NEXUS_NET_HTTP_CLIENT_H_
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -37,9 +36,9 @@ struct HttpRequest {
   int timeout_ms = 60000;
   // Bounds HttpResponse::body, or the whole stream when `on_data` is set.
   size_t max_body_bytes = size_t{16} << 20;
-  // Polled about every 10 ms; the request ends with kCancelled soon after it
-  // becomes true. Must outlive the call.
-  const std::atomic<bool>* cancel = nullptr;
+  // Asked about every 10 ms, from another thread; the request ends with
+  // kCancelled soon after it says true.
+  std::function<bool()> should_cancel;
   // Called once, before any data. False ends the request with kCancelled.
   std::function<bool(int status, const HttpHeaders&)> on_headers;
   // With it, the body goes here in pieces, whatever the status is, and
