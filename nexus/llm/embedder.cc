@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "llama.h"
@@ -83,10 +82,9 @@ Result<std::unique_ptr<Embedder>> GgufEmbedder::Load(
   params.no_perf = true;
   params.offload_kqv = false;
   params.op_offload = false;
-  const int threads =
-      options.threads > 0
-          ? options.threads
-          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  // A short question is too little work to split: the threads would mostly wait
+  // for each other.
+  const int threads = std::max(1, options.threads);
   params.n_threads = threads;
   params.n_threads_batch = threads;
   EngineLogCapture log;

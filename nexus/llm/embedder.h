@@ -29,7 +29,7 @@ class Embedder {
 
 struct EncoderOptions {
   std::string path;
-  int threads = 0;
+  int threads = 0;  // 0: one, which is best for short texts
   // nomic-embed-text wants "search_query: " and "search_document: "; empty for
   // MiniLM. Unset: guessed from the architecture.
   std::string query_prefix;
