@@ -12,7 +12,7 @@
 
 namespace nexus::schema {
 
-// Thread-compatible.
+// One thread at a time, Validate included: it counts its steps.
 class ArgumentValidator {
  public:
   // kInvalidArgument when the schema itself is unusable ($ref cycles, remote

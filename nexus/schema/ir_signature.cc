@@ -98,7 +98,32 @@ bool LeadsOn(std::string_view word) {
              "using", "with", "which", "its", "their", "your", "all", "is"});
 }
 
-std::string Purpose(std::string_view description, int token_budget) {
+std::string LowerLetters(std::string_view text) {
+  std::string letters;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      letters.push_back(
+          static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+    }
+  }
+  return letters;
+}
+
+// "Get the weather" says nothing that get_weather doesn't.
+bool RepeatsName(const std::vector<std::string_view>& words, size_t count,
+                 std::string_view name) {
+  const std::string letters = LowerLetters(name);
+  return std::all_of(
+      words.begin(), words.begin() + static_cast<long>(count),
+      [&](std::string_view word) {
+        const std::string low = LowerLetters(word);
+        return LeadsOn(word) ||
+               (!low.empty() && letters.find(low) != std::string::npos);
+      });
+}
+
+std::string Purpose(std::string_view description, std::string_view name,
+                    int token_budget) {
   const size_t begin = description.find_first_not_of(" \t\r\n#*-");
   if (begin == std::string_view::npos) return {};
   std::vector<std::string_view> words =
@@ -113,6 +138,7 @@ std::string Purpose(std::string_view description, int token_budget) {
     ++kept;
   }
   while (kept > 1 && kept < words.size() && LeadsOn(words[kept - 1])) --kept;
+  if (RepeatsName(words, kept, name)) return {};
   for (size_t i = 0; i < kept; ++i) {
     if (i > 0) text.push_back(' ');
     text.append(words[i]);
@@ -217,7 +243,7 @@ std::string IrSignature(const ToolSchema& tool) {
   std::string text = IrName(tool.name) + "(" +
                      IrMembers(tool.parameters, tool.parameters, ", ") + ")";
   const std::string purpose =
-      Purpose(tool.description, kTokenBudget - EstimateTokens(text));
+      Purpose(tool.description, tool.name, kTokenBudget - EstimateTokens(text));
   if (!purpose.empty()) text.append(" ").append(purpose);
   return text;
 }

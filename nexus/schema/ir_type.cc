@@ -111,6 +111,19 @@ std::string EnumText(const Json& values) {
   return text;
 }
 
+// "=3", or empty where a default is absent or says nothing.
+std::string Default(const Json& schema) {
+  if (!schema.is_object()) return {};
+  const auto it = schema.find("default");
+  if (it == schema.end() || it->is_null() || it->is_structured() ||
+      (it->is_string() && it->get_ref<const std::string&>().empty())) {
+    return {};
+  }
+  std::string value = Value(*it);
+  if (value.size() > kMaxDefaultBytes) return {};
+  return "=" + value;
+}
+
 class TypeWriter {
  public:
   explicit TypeWriter(const Json& root) : root_(root) {}
@@ -160,7 +173,7 @@ class TypeWriter {
       if (!IsRequired(object, name)) text.push_back('?');
       const std::string type = Type(schema, depth + 1);
       if (type != "str") text.append(":").append(type);
-      text.append(IrDefault(schema));
+      text.append(Default(schema));
     }
     return text;
   }
@@ -246,23 +259,6 @@ std::string IrName(std::string_view name) {
   const bool is_bare = IsPlain(name, "\"|,()[]{}=?:\\ ") &&
                        name.find(kEllipsis) == std::string_view::npos;
   return is_bare ? std::string(name) : Quoted(name);
-}
-
-std::string IrType(const Json& schema, const Json& root) {
-  std::string type = TypeWriter(root).Type(schema, 1);
-  return type == "str" ? std::string() : type;
-}
-
-std::string IrDefault(const Json& schema) {
-  if (!schema.is_object()) return {};
-  const auto it = schema.find("default");
-  if (it == schema.end() || it->is_null() || it->is_structured() ||
-      (it->is_string() && it->get_ref<const std::string&>().empty())) {
-    return {};
-  }
-  std::string value = Value(*it);
-  if (value.size() > kMaxDefaultBytes) return {};
-  return "=" + value;
 }
 
 std::string IrMembers(const Json& object, const Json& root,

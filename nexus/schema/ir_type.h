@@ -12,14 +12,8 @@ namespace nexus::schema::internal {
 // A name bare where it can't be mistaken for syntax, else as a JSON string.
 std::string IrName(std::string_view name);
 
-// "int", "a|b|c", "str[]", "{lat:num,lon:num}", "date"; empty for a plain
-// string. `root` resolves local references.
-std::string IrType(const Json& schema, const Json& root);
-
-// "=3", or empty where a default is absent or says nothing (null, empty).
-std::string IrDefault(const Json& schema);
-
-// "name?:type=default" of every property, joined by `separator`.
+// "name?:type=default" of every property of an object schema, joined by
+// `separator`; no type for a plain string. `root` resolves local references.
 std::string IrMembers(const Json& object, const Json& root,
                       std::string_view separator);
 
