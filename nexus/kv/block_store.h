@@ -40,7 +40,7 @@ struct BlockStoreOptions {
 struct BlockFindOptions {
   const Fingerprint* expected = nullptr;  // as in BlockOpenOptions
   // Unset: the newest generation. The bit-stable mode pins one.
-  std::optional<int> generation;
+  std::optional<int> generation = std::nullopt;
 };
 
 // Thread-safe. Blocks handed out may outlive the store.
@@ -103,23 +103,27 @@ class BlockStore {
  private:
   explicit BlockStore(BlockStoreOptions options);
 
+  enum class Scan { kNewFiles, kAllFiles };
+
   void OpenIndex();
-  void DropIndex(const Status& why);
+  // Takes note of how an index call ended; a damaged index is switched off.
+  void NoteIndexError(const Status& status);
   void RemoveLeftovers();
-  Status ScanFolder();
-  Status ForgetRows();
-  // The newest generation's file name, or that of `generation`.
+  Status ScanFolder(Scan scan);
+  // Names of the key's block files, newest generation first.
+  std::vector<std::string> FilesOf(const std::string& key_hex);
   std::optional<std::string> FileFor(const std::string& key_hex,
                                      std::optional<int> generation);
   Result<std::shared_ptr<const KvBlock>> OpenFile(const std::string& file_name,
                                                   const BlockKey& key,
                                                   const Fingerprint* expected);
   void Quarantine(const std::string& file_name);
-  void RecordUse(const std::string& file_name, const KvBlock& block);
+  void Record(const std::string& file_name, const KvBlock& block);
   void EvictToLimit(const std::string& keep);
   Status UnlinkFile(const std::string& file_name);
   bool IsPinned(const std::string& file_name);
-  std::vector<BlockInfo> ListFiles();
+  std::vector<BlockInfo> ListOldestFirst();
+  uint64_t CountBytes();
 
   BlockStoreOptions options_;
   FileSystem* fs_;

@@ -1,0 +1,327 @@
+#include "nexus/kv/block_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/test_util.h"
+#include "nexus/base/unique_fd.h"
+#include "nexus/kv/block_format.h"
+#include "nexus/kv/testing/sample_block.h"
+
+namespace nexus::kv {
+namespace {
+
+using ::nexus::kv::testing::Reseal;
+using ::nexus::kv::testing::SampleBlock;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A file changed in place: making a new one for each of thousands of cases
+// would spend the time on the disk.
+class EditedFile {
+ public:
+  EditedFile(std::string path, const std::string& bytes)
+      : path_(std::move(path)),
+        size_(bytes.size()),
+        fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600)) {
+    Write(0, bytes);
+  }
+  void Write(size_t offset, const std::string& bytes) {
+    NEXUS_CHECK(::pwrite(fd_.get(), bytes.data(), bytes.size(),
+                         static_cast<off_t>(offset)) ==
+                static_cast<ssize_t>(bytes.size()));
+  }
+  void Truncate(size_t size) {
+    NEXUS_CHECK(::ftruncate(fd_.get(), static_cast<off_t>(size)) == 0);
+  }
+  size_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const size_t size_;
+  UniqueFd fd_;
+};
+
+class BlockReaderTest : public ::testing::Test {
+ protected:
+  // The bytes of the sample's file.
+  std::string SampleBytes() {
+    const std::string path = dir_.File("sample.nxb");
+    EXPECT_OK(WriteBlockFile(FileSystem::Default(), path, sample_.Contents()));
+    Result<std::string> bytes = FileSystem::Default().ReadFile(path);
+    EXPECT_OK(bytes);
+    return bytes.ok() ? *std::move(bytes) : std::string();
+  }
+
+  Result<std::shared_ptr<const KvBlock>> OpenBytes(
+      const std::string& bytes, const BlockOpenOptions& options = {}) {
+    const std::string path = dir_.File("case.nxb");
+    NEXUS_ASSIGN_OR_RETURN(auto file,
+                           FileSystem::Default().NewWritableFile(path));
+    NEXUS_RETURN_IF_ERROR(file->Append(bytes.data(), bytes.size()));
+    NEXUS_RETURN_IF_ERROR(file->Close());
+    return KvBlock::Open(path, options);
+  }
+
+  // The sample with one number of its header changed and sealed again.
+  template <typename T>
+  Result<std::shared_ptr<const KvBlock>> OpenWithField(size_t offset, T value) {
+    std::string bytes = SampleBytes();
+    StoreLittle(value, reinterpret_cast<uint8_t*>(bytes.data()) + offset);
+    Reseal(&bytes);
+    return OpenBytes(bytes);
+  }
+
+  // Offset of section `i`'s entry in the table.
+  static size_t Entry(size_t i) {
+    return kHeaderFixedBytes + kSectionEntryBytes * i;
+  }
+
+  ScopedTempDir dir_;
+  SampleBlock sample_;
+};
+
+TEST_F(BlockReaderTest, ReturnsWhatWasWritten) {
+  ASSERT_OK_AND_ASSIGN(const auto block, OpenBytes(SampleBytes()));
+  const BlockContents contents = sample_.Contents();
+  EXPECT_EQ(block->metadata(), contents.metadata);
+  EXPECT_EQ(block->key(), sample_.Key());
+  EXPECT_THAT(block->tokens(), ElementsAre(100, 101, 102));
+  EXPECT_THAT(block->sensitivity(), ElementsAre(0.0F, 0.5F, 1.0F));
+  ASSERT_EQ(block->layers().size(), 2U);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    EXPECT_EQ(block->layers()[layer], contents.layers[layer]);
+    EXPECT_EQ(block->KStrideBytes(layer), 8U);
+    EXPECT_EQ(block->VStrideBytes(layer), 12U);
+    EXPECT_EQ(
+        reinterpret_cast<uintptr_t>(block->KRow(layer, 0)) % kBlockAlignBytes,
+        0U);
+    for (int token = 0; token < 3; ++token) {
+      const auto row = static_cast<size_t>(token);
+      EXPECT_EQ(std::memcmp(block->KRow(layer, token),
+                            sample_.k()[layer].data() + 8 * row, 8),
+                0);
+      EXPECT_EQ(std::memcmp(block->VRow(layer, token),
+                            sample_.v()[layer].data() + 12 * row, 12),
+                0);
+    }
+  }
+}
+
+TEST_F(BlockReaderTest, ReadsBlockWithoutProfile) {
+  sample_.sensitivity().clear();
+  ASSERT_OK_AND_ASSIGN(const auto block, OpenBytes(SampleBytes()));
+  EXPECT_TRUE(block->sensitivity().empty());
+}
+
+TEST_F(BlockReaderTest, StaysReadableAfterUnlink) {
+  const std::string path = dir_.File("gone.nxb");
+  ASSERT_OK(WriteBlockFile(FileSystem::Default(), path, sample_.Contents()));
+  ASSERT_OK_AND_ASSIGN(const auto block, KvBlock::Open(path));
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  EXPECT_EQ(*block->VRow(1, 2), sample_.v()[1][24]);
+}
+
+TEST_F(BlockReaderTest, RejectsTruncationAtEveryByte) {
+  EditedFile file(dir_.File("case.nxb"), SampleBytes());
+  for (size_t length = file.size(); length-- > 0;) {
+    file.Truncate(length);
+    const auto block = KvBlock::Open(file.path());
+    ASSERT_FALSE(block.ok()) << "length " << length;
+    ASSERT_EQ(block.status().code(), StatusCode::kCorruption)
+        << length << ": " << block.status();
+  }
+}
+
+TEST_F(BlockReaderTest, RejectsEveryFlippedBit) {
+  const std::string bytes = SampleBytes();
+  EditedFile file(dir_.File("case.nxb"), bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      file.Write(i, std::string(1, static_cast<char>(bytes[i] ^ (1 << bit))));
+      const auto block = KvBlock::Open(file.path());
+      ASSERT_FALSE(block.ok()) << "byte " << i << " bit " << bit;
+      ASSERT_EQ(block.status().code(), StatusCode::kCorruption)
+          << i << ": " << block.status();
+      ASSERT_THAT(block.status().message(), HasSubstr("case.nxb"));
+    }
+    file.Write(i, bytes.substr(i, 1));
+  }
+  EXPECT_OK(KvBlock::Open(file.path()));
+}
+
+// Bits of the header flipped behind a right checksum: the structure must hold
+// by itself, and what still opens must be readable to its last byte.
+TEST_F(BlockReaderTest, SurvivesEveryResealedHeaderBit) {
+  const std::string bytes = SampleBytes();
+  EditedFile file(dir_.File("case.nxb"), bytes);
+  const size_t header_bytes = LoadLittle<uint32_t>(
+      reinterpret_cast<const uint8_t*>(bytes.data()) + kHeaderBytesOffset);
+  // What may change without a contradiction. The profile's type: as an unknown
+  // one it is skipped.
+  const size_t free_fields[] = {
+      kHeaderVersionOffset,      kHeaderMinReaderOffset,  kHeaderKindOffset,
+      kHeaderContextCountOffset, kHeaderGenerationOffset, Entry(3)};
+  for (size_t i = kBlockMagic.size(); i < header_bytes; ++i) {
+    const bool is_length = i / 4 == kHeaderBytesOffset / 4;
+    const bool is_checksum = i / 8 == kHeaderChecksumOffset / 8;
+    if (is_length || is_checksum) continue;
+    const bool is_free =
+        std::any_of(std::begin(free_fields), std::end(free_fields),
+                    [&](size_t field) { return i / 4 == field / 4; });
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      Reseal(&changed);
+      file.Write(0, changed.substr(0, header_bytes));
+      const auto block = KvBlock::Open(file.path());
+      if (!block.ok()) continue;
+      EXPECT_TRUE(is_free) << "byte " << i << " bit " << bit;
+      volatile uint8_t sum = 0;
+      for (size_t layer = 0; layer < (*block)->layers().size(); ++layer) {
+        const int last = (*block)->token_count() - 1;
+        sum = static_cast<uint8_t>(
+            sum +
+            (*block)->KRow(layer, last)[(*block)->KStrideBytes(layer) - 1] +
+            (*block)->VRow(layer, last)[(*block)->VStrideBytes(layer) - 1]);
+      }
+    }
+  }
+}
+
+TEST_F(BlockReaderTest, RejectsBytesAppended) {
+  EXPECT_EQ(OpenBytes(SampleBytes() + "x").status().code(),
+            StatusCode::kCorruption);
+}
+
+TEST_F(BlockReaderTest, RejectsForeignAndEmptyFiles) {
+  EXPECT_EQ(OpenBytes("").status().code(), StatusCode::kCorruption);
+  const auto foreign = OpenBytes(std::string(4096, 'G'));
+  EXPECT_EQ(foreign.status().code(), StatusCode::kCorruption);
+  EXPECT_THAT(foreign.status().message(), HasSubstr("not a Nexus block"));
+  EXPECT_EQ(KvBlock::Open(dir_.File("absent.nxb")).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_FALSE(KvBlock::Open(dir_.path()).ok());
+}
+
+TEST_F(BlockReaderTest, RefusesFutureVersionAsIncompatible) {
+  std::string bytes = SampleBytes();
+  auto* header = reinterpret_cast<uint8_t*>(bytes.data());
+  StoreLittle(kBlockFormatVersion + 2, header + kHeaderVersionOffset);
+  StoreLittle(kBlockFormatVersion + 1, header + kHeaderMinReaderOffset);
+  Reseal(&bytes);
+  const auto block = OpenBytes(bytes);
+  EXPECT_EQ(block.status().code(), StatusCode::kIncompatible);
+  EXPECT_THAT(block.status().message(), HasSubstr("made by a newer Nexus"));
+}
+
+TEST_F(BlockReaderTest, ReadsNewerVersionThatKeepsItsMinimum) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto block,
+      OpenWithField<uint32_t>(kHeaderVersionOffset, kBlockFormatVersion + 1));
+  EXPECT_EQ(block->format_version(), kBlockFormatVersion + 1);
+}
+
+TEST_F(BlockReaderTest, RefusesVersionZeroAsIncompatible) {
+  EXPECT_EQ(OpenWithField<uint32_t>(kHeaderVersionOffset, 0).status().code(),
+            StatusCode::kIncompatible);
+}
+
+TEST_F(BlockReaderTest, NamesEachFingerprintFieldThatDiffers) {
+  const std::string bytes = SampleBytes();
+  for (const FingerprintField& field : kFingerprintFields) {
+    Fingerprint expected = sample_.metadata().fingerprint;
+    expected.*field.member = "other";
+    const auto block = OpenBytes(bytes, {.expected = &expected});
+    EXPECT_EQ(block.status().code(), StatusCode::kIncompatible);
+    EXPECT_THAT(block.status().message(),
+                HasSubstr(std::string(field.name) + ": block has '" +
+                          sample_.metadata().fingerprint.*field.member +
+                          "', model has 'other'"));
+  }
+  EXPECT_OK(OpenBytes(bytes, {.expected = &sample_.metadata().fingerprint}));
+}
+
+TEST_F(BlockReaderTest, SkipsSectionsOfUnknownType) {
+  // The profile's section becomes one that this version doesn't know.
+  ASSERT_OK_AND_ASSIGN(const auto block,
+                       OpenWithField<uint32_t>(Entry(3), 4711));
+  EXPECT_TRUE(block->sensitivity().empty());
+  EXPECT_EQ(block->token_count(), 3);
+}
+
+TEST_F(BlockReaderTest, RejectsOffsetPastEnd) {
+  EXPECT_EQ(
+      OpenWithField<uint64_t>(Entry(4) + 8, uint64_t{1} << 40).status().code(),
+      StatusCode::kCorruption);
+}
+
+TEST_F(BlockReaderTest, RejectsSizesThatWrap) {
+  for (const uint64_t size :
+       {std::numeric_limits<uint64_t>::max(),
+        std::numeric_limits<uint64_t>::max() - 63, uint64_t{1} << 63}) {
+    EXPECT_EQ(OpenWithField<uint64_t>(Entry(4) + 16, size).status().code(),
+              StatusCode::kCorruption);
+  }
+}
+
+TEST_F(BlockReaderTest, RejectsSecondSectionOfAType) {
+  // Layer 1's keys say that they are layer 0's.
+  const auto block = OpenWithField<uint32_t>(Entry(6) + 4, 0);
+  EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
+  EXPECT_THAT(block.status().message(), HasSubstr("second section"));
+}
+
+TEST_F(BlockReaderTest, RejectsCountsThatDisagreeWithSections) {
+  for (const uint32_t count : {0U, 2U, 4U, 1U << 20, 0xFFFFFFFFU}) {
+    EXPECT_EQ(
+        OpenWithField<uint32_t>(kHeaderTokenCountOffset, count).status().code(),
+        StatusCode::kCorruption);
+  }
+  for (const uint32_t count : {0U, 1U, 3U, 1024U, 0xFFFFFFFFU}) {
+    const auto block = OpenWithField<uint32_t>(kHeaderLayerCountOffset, count);
+    EXPECT_EQ(block.status().code(), StatusCode::kCorruption) << count;
+  }
+}
+
+TEST_F(BlockReaderTest, ListingMayLeaveRowsUnverified) {
+  std::string bytes = SampleBytes();
+  bytes[bytes.size() - kBlockAlignBytes] ^= 1;  // a V row of the last layer
+  EXPECT_FALSE(OpenBytes(bytes).ok());
+  ASSERT_OK_AND_ASSIGN(const auto block,
+                       OpenBytes(bytes, {.verify_sections = false}));
+  EXPECT_EQ(block->metadata().tool_name, "weather/get_forecast");
+}
+
+TEST_F(BlockReaderTest, RejectsMetadataThatIsNotItsJson) {
+  const std::string bytes = SampleBytes();
+  const auto* header = reinterpret_cast<const uint8_t*>(bytes.data());
+  const auto offset = LoadLittle<uint64_t>(header + Entry(0) + 8);
+  const auto size = LoadLittle<uint64_t>(header + Entry(0) + 16);
+  for (const char* text :
+       {"", "[]", "null", "{\"tool_name\":7}", "{\"tool_name\":\"x\"}",
+        "[[[[[[[[[[[[[[[[", "\xff\xfe{}"}) {
+    std::string changed = bytes;
+    std::string json = text;
+    json.resize(size, ' ');
+    changed.replace(offset, size, json);
+    auto* out = reinterpret_cast<uint8_t*>(changed.data());
+    StoreLittle(Xxh3(json.data(), json.size()), out + Entry(0) + 24);
+    Reseal(&changed);
+    EXPECT_EQ(OpenBytes(changed).status().code(), StatusCode::kCorruption)
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace nexus::kv

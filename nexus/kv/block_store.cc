@@ -1,0 +1,504 @@
+#include "nexus/kv/block_store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "nexus/base/unique_fd.h"
+
+namespace nexus::kv {
+namespace {
+
+constexpr std::string_view kBlockSuffix = ".nxb";
+constexpr std::string_view kCorruptSuffix = ".corrupt";
+constexpr std::string_view kIndexName = "index.sqlite";
+constexpr std::string_view kLockName = "store.lock";
+constexpr size_t kKeyHexDigits = 64;
+// Writing a block takes seconds at worst: a temporary file this old belongs to
+// a process that died.
+constexpr auto kLeftoverAge = std::chrono::hours(1);
+// Damaged files kept for a look; more would only fill the disk.
+constexpr size_t kMaxQuarantined = 8;
+
+struct BlockFileName {
+  std::string key_hex;
+  int generation = 0;
+};
+
+std::string FileNameOf(const std::string& key_hex, int generation) {
+  return key_hex + "-" + std::to_string(generation) + std::string(kBlockSuffix);
+}
+
+std::optional<BlockFileName> ParseFileName(std::string_view name) {
+  if (!name.ends_with(kBlockSuffix)) return std::nullopt;
+  name.remove_suffix(kBlockSuffix.size());
+  if (name.size() < kKeyHexDigits + 2 || name[kKeyHexDigits] != '-') {
+    return std::nullopt;
+  }
+  BlockFileName parsed;
+  parsed.key_hex = name.substr(0, kKeyHexDigits);
+  if (parsed.key_hex.find_first_not_of("0123456789abcdef") !=
+      std::string::npos) {
+    return std::nullopt;
+  }
+  const char* end = name.data() + name.size();
+  const auto [stop, error] =
+      std::from_chars(name.data() + kKeyHexDigits + 1, end, parsed.generation);
+  if (error != std::errc() || stop != end || parsed.generation < 0) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+BlockInfo InfoOf(const std::string& file_name, const KvBlock& block) {
+  const BlockMetadata& metadata = block.metadata();
+  BlockInfo info;
+  info.file_name = file_name;
+  info.key_hex = ToHex(metadata.Key().Digest());
+  info.generation = metadata.generation;
+  info.kind = metadata.kind;
+  info.tool_name = metadata.tool_name;
+  info.schema_hash = metadata.schema_hash;
+  info.recipe = metadata.recipe;
+  info.model_sha256 = metadata.fingerprint.model_sha256;
+  info.token_count = block.token_count();
+  info.context_count = metadata.context_count;
+  info.bytes = block.file_bytes();
+  return info;
+}
+
+// Held while the index is opened, so that of two processes that find it damaged
+// only one moves it aside. Without it (read-only folder, a holder that hangs)
+// the store goes on: the worst outcome is an index that is rebuilt once more.
+class FolderLock {
+ public:
+  FolderLock(const std::string& path, int timeout_ms)
+      : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    constexpr int kStepMs = 10;
+    for (int waited = 0; fd_.valid() && waited <= timeout_ms;
+         waited += kStepMs) {
+      if (::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
+    }
+  }
+
+ private:
+  UniqueFd fd_;  // closing it unlocks
+};
+
+std::filesystem::file_time_type WriteTime(const std::string& path) {
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path, error);
+  return error ? std::filesystem::file_time_type::max() : time;
+}
+
+}  // namespace
+
+BlockStore::BlockStore(BlockStoreOptions options)
+    : options_(std::move(options)),
+      fs_(options_.file_system != nullptr ? options_.file_system
+                                          : &FileSystem::Default()) {}
+
+BlockStore::~BlockStore() = default;
+
+Result<std::unique_ptr<BlockStore>> BlockStore::Open(
+    const BlockStoreOptions& options) {
+  if (options.dir.empty()) {
+    return InvalidArgumentError("block store: no folder given");
+  }
+  std::unique_ptr<BlockStore> store(new BlockStore(options));
+  if (!store->fs_->Exists(options.dir)) {
+    NEXUS_RETURN_IF_ERROR(store->fs_->CreateDirs(options.dir));
+  }
+  const Result<std::vector<std::string>> names =
+      store->fs_->ListDir(options.dir);
+  if (!names.ok()) return names.status().WithContext("block store");
+  const FolderLock lock(store->PathOf(std::string(kLockName)),
+                        options.busy_timeout_ms);
+  store->OpenIndex();
+  store->RemoveLeftovers();
+  NEXUS_RETURN_IF_ERROR(store->ScanFolder(Scan::kNewFiles));
+  return store;
+}
+
+std::string BlockStore::PathOf(const std::string& file_name) const {
+  return options_.dir + "/" + file_name;
+}
+
+void BlockStore::OpenIndex() {
+  const std::string path = PathOf(std::string(kIndexName));
+  Result<std::unique_ptr<BlockIndex>> index =
+      BlockIndex::Open(path, options_.busy_timeout_ms);
+  const StatusCode code = index.status().code();
+  if (code == StatusCode::kCorruption || code == StatusCode::kIncompatible) {
+    // SQLite's side files belong to the one that goes.
+    static_cast<void>(fs_->Remove(path + "-wal"));
+    static_cast<void>(fs_->Remove(path + "-shm"));
+    const Status moved = fs_->Rename(
+        path, path + (code == StatusCode::kCorruption ? ".damaged" : ".newer"));
+    if (moved.ok()) index = BlockIndex::Open(path, options_.busy_timeout_ms);
+  }
+  if (index.ok()) {
+    index_ = *std::move(index);
+  } else {
+    index_status_ = index.status();
+  }
+}
+
+void BlockStore::NoteIndexError(const Status& status) {
+  index_status_ = status;
+  if (status.code() == StatusCode::kCorruption) index_.reset();
+}
+
+void BlockStore::RemoveLeftovers() {
+  const Result<std::vector<std::string>> names = fs_->ListDir(options_.dir);
+  if (!names.ok()) return;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  size_t quarantined = 0;
+  for (const std::string& name : *names) {
+    const std::string path = PathOf(name);
+    const bool is_temporary =
+        name.find(std::string(kBlockSuffix) + ".tmp.") != std::string::npos;
+    // A file that is gone by now has the time max(): not old.
+    const bool is_old = is_temporary && WriteTime(path) < now - kLeftoverAge;
+    const bool is_surplus =
+        name.ends_with(kCorruptSuffix) && ++quarantined > kMaxQuarantined;
+    if (is_old || is_surplus) static_cast<void>(fs_->Remove(path));
+  }
+}
+
+Status BlockStore::ScanFolder(Scan scan) {
+  if (index_ == nullptr) return Status::Ok();
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         fs_->ListDir(options_.dir));
+  Result<std::vector<BlockInfo>> rows = index_->List();
+  if (!rows.ok()) {
+    NoteIndexError(rows.status());
+    return Status::Ok();
+  }
+  std::unordered_set<std::string> unseen;
+  for (const BlockInfo& row : *rows) unseen.insert(row.file_name);
+  for (const std::string& name : names) {
+    const std::optional<BlockFileName> parsed = ParseFileName(name);
+    if (!parsed) continue;
+    const bool is_known = unseen.erase(name) > 0;
+    if (is_known && scan == Scan::kNewFiles) continue;
+    const Result<std::shared_ptr<const KvBlock>> block =
+        KvBlock::Open(PathOf(name), {.verify_sections = false});
+    // Damaged or newer files stay where they are: Find reports them.
+    if (!block.ok()) continue;
+    if (ToHex((*block)->key().Digest()) != parsed->key_hex) continue;
+    NoteIndexError(index_->Upsert(InfoOf(name, **block)));
+    if (index_ == nullptr) return Status::Ok();
+  }
+  for (const std::string& name : unseen) {
+    NoteIndexError(index_->Erase(name));
+    if (index_ == nullptr) return Status::Ok();
+  }
+  return Status::Ok();
+}
+
+std::vector<std::string> BlockStore::FilesOf(const std::string& key_hex) {
+  const Result<std::vector<std::string>> names = fs_->ListDir(options_.dir);
+  std::vector<std::pair<int, std::string>> found;
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      const std::optional<BlockFileName> parsed = ParseFileName(name);
+      if (parsed && parsed->key_hex == key_hex) {
+        found.emplace_back(parsed->generation, name);
+      }
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> files;
+  for (auto& [generation, name] : found) files.push_back(std::move(name));
+  return files;
+}
+
+std::optional<std::string> BlockStore::FileFor(const std::string& key_hex,
+                                               std::optional<int> generation) {
+  if (generation) {
+    std::string name = FileNameOf(key_hex, *generation);
+    if (!fs_->Exists(PathOf(name))) return std::nullopt;
+    return name;
+  }
+  if (index_ != nullptr) {
+    const Result<std::optional<std::string>> name = index_->NewestFile(key_hex);
+    NoteIndexError(name.status());
+    if (name.ok() && name->has_value() && fs_->Exists(PathOf(**name))) {
+      return **name;
+    }
+  }
+  // A miss costs a compile, seconds: reading the folder first is cheap, and
+  // finds what was written while the index was off.
+  const std::vector<std::string> files = FilesOf(key_hex);
+  if (files.empty()) return std::nullopt;
+  return files.front();
+}
+
+Result<std::shared_ptr<const KvBlock>> BlockStore::OpenFile(
+    const std::string& file_name, const BlockKey& key,
+    const Fingerprint* expected) {
+  std::shared_ptr<const KvBlock> block;
+  if (const auto found = open_.find(file_name); found != open_.end()) {
+    block = found->second.lock();
+  }
+  if (block == nullptr) {
+    Result<std::shared_ptr<const KvBlock>> opened =
+        KvBlock::Open(PathOf(file_name));
+    Status status = opened.status();
+    if (status.ok()) {
+      block = *std::move(opened);
+      const bool content_fits =
+          key.kind != BlockKind::kSplice ||
+          key.content ==
+              SpliceContent(block->tokens(), block->metadata().recipe);
+      if (block->key() != key || !content_fits) {
+        status = CorruptionError("block " + PathOf(file_name) +
+                                 ": holds another block than its name says");
+      }
+    }
+    if (status.code() == StatusCode::kCorruption) Quarantine(file_name);
+    if (!status.ok()) return status;
+  }
+  if (expected != nullptr) {
+    const std::string difference =
+        FirstDifference(*expected, block->metadata().fingerprint);
+    if (!difference.empty()) {
+      return IncompatibleError("block " + PathOf(file_name) + ": " +
+                               difference);
+    }
+  }
+  std::erase_if(open_,
+                [](const auto& entry) { return entry.second.expired(); });
+  open_[file_name] = block;
+  return block;
+}
+
+void BlockStore::Quarantine(const std::string& file_name) {
+  const std::string path = PathOf(file_name);
+  // On a read-only folder it stays, and is reported each time.
+  static_cast<void>(fs_->Rename(path, path + std::string(kCorruptSuffix)));
+  if (index_ != nullptr) NoteIndexError(index_->Erase(file_name));
+}
+
+void BlockStore::Record(const std::string& file_name, const KvBlock& block) {
+  if (index_ != nullptr) {
+    NoteIndexError(index_->Upsert(InfoOf(file_name, block)));
+  }
+}
+
+Result<std::shared_ptr<const KvBlock>> BlockStore::Find(
+    const BlockKey& key, const BlockFindOptions& options) {
+  const std::string key_hex = ToHex(key.Digest());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<std::string> file_name =
+      FileFor(key_hex, options.generation);
+  if (!file_name) {
+    return NotFoundError("block store " + options_.dir + ": no block " +
+                         key_hex);
+  }
+  const bool was_open = IsPinned(*file_name);
+  NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const KvBlock> block,
+                         OpenFile(*file_name, key, options.expected));
+  // A file that appeared behind the index's back gets its row here.
+  if (!was_open) Record(*file_name, *block);
+  if (index_ != nullptr) NoteIndexError(index_->Touch(*file_name));
+  return block;
+}
+
+bool BlockStore::Contains(const BlockKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return FileFor(ToHex(key.Digest()), std::nullopt).has_value();
+}
+
+Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
+    const BlockContents& contents) {
+  const BlockKey key = contents.metadata.Key();
+  const std::string file_name =
+      FileNameOf(ToHex(key.Digest()), contents.metadata.generation);
+  const std::string path = PathOf(file_name);
+  NEXUS_ASSIGN_OR_RETURN(const uint64_t file_bytes, BlockFileBytes(contents));
+  if (file_bytes > options_.max_bytes) {
+    return ResourceExhaustedError(
+        "block store " + options_.dir + ": a block of " +
+        std::to_string(file_bytes) + " bytes is above the limit of " +
+        std::to_string(options_.max_bytes) + "; raise the limit");
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (fs_->Exists(path)) {
+      Result<std::shared_ptr<const KvBlock>> present =
+          OpenFile(file_name, key, nullptr);
+      if (present.ok()) {
+        Record(file_name, **present);
+        return present;
+      }
+    }
+  }
+  // Not under the lock: an fsync takes long, and other threads find blocks
+  // meanwhile.
+  NEXUS_ASSIGN_OR_RETURN(const uint64_t written,
+                         WriteBlockFile(*fs_, path, contents));
+  static_cast<void>(written);
+
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Reading it back proves what the disk took.
+  NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const KvBlock> block,
+                         OpenFile(file_name, key, nullptr));
+  Record(file_name, *block);
+  EvictToLimit(file_name);
+  return block;
+}
+
+std::vector<BlockInfo> BlockStore::ListOldestFirst() {
+  if (index_ != nullptr) {
+    Result<std::vector<BlockInfo>> infos = index_->List();
+    if (infos.ok()) {
+      std::reverse(infos->begin(), infos->end());
+      return *std::move(infos);
+    }
+    NoteIndexError(infos.status());
+  }
+  // No index, no uses: the order of writing stands in for it.
+  std::vector<std::pair<std::filesystem::file_time_type, BlockInfo>> dated;
+  const Result<std::vector<std::string>> names = fs_->ListDir(options_.dir);
+  if (!names.ok()) return {};
+  for (const std::string& name : *names) {
+    if (!ParseFileName(name)) continue;
+    const Result<std::shared_ptr<const KvBlock>> block =
+        KvBlock::Open(PathOf(name), {.verify_sections = false});
+    if (block.ok()) {
+      dated.emplace_back(WriteTime(PathOf(name)), InfoOf(name, **block));
+    }
+  }
+  std::stable_sort(
+      dated.begin(), dated.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<BlockInfo> infos;
+  for (auto& [time, info] : dated) infos.push_back(std::move(info));
+  return infos;
+}
+
+void BlockStore::EvictToLimit(const std::string& keep) {
+  // Blocks in use count as well: their files are there.
+  uint64_t total = CountBytes();
+  if (total <= options_.max_bytes) return;
+  for (const BlockInfo& info : ListOldestFirst()) {
+    if (total <= options_.max_bytes) return;
+    if (info.file_name == keep || IsPinned(info.file_name)) continue;
+    if (UnlinkFile(info.file_name).ok()) total -= info.bytes;
+  }
+}
+
+bool BlockStore::IsPinned(const std::string& file_name) {
+  const auto found = open_.find(file_name);
+  return found != open_.end() && !found->second.expired();
+}
+
+Status BlockStore::UnlinkFile(const std::string& file_name) {
+  const Status status = fs_->Remove(PathOf(file_name));
+  // Gone already: another process was faster.
+  if (!status.ok() && status.code() != StatusCode::kNotFound) return status;
+  open_.erase(file_name);
+  if (index_ != nullptr) NoteIndexError(index_->Erase(file_name));
+  return Status::Ok();
+}
+
+Result<std::vector<BlockInfo>> BlockStore::List() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<BlockInfo> infos = ListOldestFirst();
+  std::reverse(infos.begin(), infos.end());
+  return infos;
+}
+
+Status BlockStore::Remove(const BlockKey& key) {
+  const std::string key_hex = ToHex(key.Digest());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::vector<std::string> files = FilesOf(key_hex);
+  if (files.empty()) {
+    return NotFoundError("block store " + options_.dir + ": no block " +
+                         key_hex);
+  }
+  for (const std::string& file : files) {
+    NEXUS_RETURN_IF_ERROR(UnlinkFile(file));
+  }
+  return Status::Ok();
+}
+
+Status BlockStore::RemoveFile(const std::string& file_name) {
+  if (!ParseFileName(file_name)) {
+    return InvalidArgumentError("'" + file_name +
+                                "' is not the name of a block file");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!fs_->Exists(PathOf(file_name))) {
+    return NotFoundError("block store: no file " + PathOf(file_name));
+  }
+  return UnlinkFile(file_name);
+}
+
+Status BlockStore::RebuildIndex() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (index_ == nullptr) {
+    const FolderLock folder_lock(PathOf(std::string(kLockName)),
+                                 options_.busy_timeout_ms);
+    index_status_ = Status::Ok();
+    OpenIndex();
+    if (index_ == nullptr) return index_status_;
+  }
+  return ScanFolder(Scan::kAllFiles);
+}
+
+Result<std::string> BlockStore::GetSetting(const std::string& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (index_ == nullptr) return index_status_;
+  const Result<std::optional<std::string>> value = index_->GetSetting(key);
+  NoteIndexError(value.status());
+  if (!value.ok()) return value.status();
+  if (!value->has_value()) {
+    return NotFoundError("block store " + options_.dir + ": no setting '" +
+                         key + "'");
+  }
+  return **value;
+}
+
+Status BlockStore::PutSetting(const std::string& key, const std::string& text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (index_ == nullptr) return index_status_;
+  Status status = index_->PutSetting(key, text);
+  NoteIndexError(status);
+  return status;
+}
+
+Status BlockStore::index_status() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return index_status_;
+}
+
+uint64_t BlockStore::TotalBytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return CountBytes();
+}
+
+uint64_t BlockStore::CountBytes() {
+  if (index_ != nullptr) {
+    const Result<uint64_t> total = index_->TotalBytes();
+    NoteIndexError(total.status());
+    if (total.ok()) return *total;
+  }
+  uint64_t total = 0;
+  for (const BlockInfo& info : ListOldestFirst()) total += info.bytes;
+  return total;
+}
+
+}  // namespace nexus::kv
