@@ -8,6 +8,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "nexus/simd/int8_scan.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
@@ -29,6 +30,13 @@ void Int8DotScanTarget(const int8_t* rows, size_t row_count, size_t columns,
 // Rows that share one load and widening of the query. Four accumulators also
 // hide the latency of the multiply-add.
 constexpr size_t kRowsAtOnce = 4;
+
+// Four rows read side by side look like no stream to the CPU's prefetcher, so a
+// large matrix asks for the next group itself: 100,000 rows of 384 take 4.8 ms
+// instead of 11.9. In the caches it would only cost (250 rows: 9.3 us,
+// not 8.2).
+constexpr size_t kPrefetchAboveBytes = size_t{1} << 20;
+constexpr size_t kCacheLineBytes = 64;
 
 template <size_t kRows>
 HWY_INLINE void DotRows(const int8_t* HWY_RESTRICT rows, size_t columns,
@@ -80,8 +88,16 @@ HWY_INLINE void DotRows(const int8_t* HWY_RESTRICT rows, size_t columns,
 void Int8DotScanTarget(const int8_t* rows, size_t row_count, size_t columns,
                        size_t row_stride, const int8_t* query,
                        int32_t* scores) {
+  const size_t group_bytes = kRowsAtOnce * row_stride;
+  const bool prefetch = row_count * row_stride > kPrefetchAboveBytes;
   size_t r = 0;
   for (; r + kRowsAtOnce <= row_count; r += kRowsAtOnce) {
+    if (prefetch && r + 2 * kRowsAtOnce <= row_count) {
+      const int8_t* next = rows + r * row_stride + group_bytes;
+      for (size_t i = 0; i < group_bytes; i += kCacheLineBytes) {
+        hwy::Prefetch(next + i);
+      }
+    }
     DotRows<kRowsAtOnce>(rows + r * row_stride, columns, row_stride, query,
                          scores + r);
   }

@@ -3,7 +3,7 @@
 //
 // Formula (RoFormer, Su et al. 2021, eq. 15): pair i of a head is rotated by
 // position * base^(-2i/d). ggml computes these angles by a float32 recurrence
-// (theta *= theta_scale), which differs from exact trigonometry by about 1e-3
+// (theta *= theta_scale), which differs from exact trigonometry by up to 1e-3
 // rad at position 8,192; RopeCosSin reproduces that recurrence, since the
 // queries that meet the key were rotated by it.
 //
