@@ -2,7 +2,7 @@
 // labelled queries. For developers; docs/routing.md has its figures.
 //
 //   route_eval --registry TOOLS.jsonl --queries Q.jsonl [--encoder FILE.gguf]
-//              [--cache FILE.nxslb] [--limit N] [--tau X]
+//              [--cache FILE.nxslb] [--threads N] [--limit N] [--tau X]
 //
 // A query line is {"query", "gold": [names]}; no gold: out of scope. Prints one
 // JSON object.
@@ -30,6 +30,7 @@ struct Flags {
   std::string encoder;
   std::string cache;
   size_t limit = 0;
+  int threads = 0;
   float tau = GateOptions().tau;
 };
 
@@ -112,6 +113,7 @@ Status Run(const Flags& flags) {
   if (!flags.encoder.empty()) {
     llm::EncoderOptions encoder_options;
     encoder_options.path = flags.encoder;
+    encoder_options.threads = flags.threads;
     NEXUS_ASSIGN_OR_RETURN(encoder, llm::LoadEncoder(encoder_options));
   }
   ToolIndexOptions index_options;
@@ -224,6 +226,7 @@ int main(int argc, char** argv) {
   app.add_option("--queries", flags.queries, "queries, JSON lines")->required();
   app.add_option("--encoder", flags.encoder, "GGUF file; none: BM25 only");
   app.add_option("--cache", flags.cache, "embedding cache file");
+  app.add_option("--threads", flags.threads, "of the encoder; 0: all cores");
   app.add_option("--limit", flags.limit, "only the first N queries");
   app.add_option("--tau", flags.tau, "threshold of the margin gate");
   CLI11_PARSE(app, argc, argv);

@@ -306,13 +306,16 @@ TEST_F(RouterTest, AQuerySeesOneRegistryWhileItIsSwapped) {
   Router router(a, &embedder_);
   std::atomic<bool> stop = false;
   std::thread writer([&] {
-    for (int i = 0; !stop; ++i) router.SetIndex(i % 2 == 0 ? b : a);
+    for (int i = 0; !stop; ++i) {
+      router.SetIndex(i % 2 == 0 ? b : a);
+      std::this_thread::yield();
+    }
   });
   std::vector<std::thread> readers;
   std::atomic<int> wrong = 0;
-  for (int t = 0; t < 3; ++t) {
+  for (int t = 0; t < 2; ++t) {
     readers.emplace_back([&] {
-      for (int i = 0; i < 200; ++i) {
+      for (int i = 0; i < 50; ++i) {
         const auto decision = router.Route("weather forecast", {.top_k = 20});
         if (!decision.ok()) {
           ++wrong;

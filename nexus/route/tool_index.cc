@@ -12,6 +12,10 @@ namespace {
 // fingerprint beside the encoder's own.
 constexpr char kTextRecipe[] = "search-text-1";
 
+// Embedding is tens of milliseconds a text: what is lost when a first start
+// over thousands of tools is stopped stays below half a minute or so.
+constexpr size_t kSaveEveryTexts = 512;
+
 std::string CacheFingerprint(const llm::Embedder& embedder) {
   return embedder.fingerprint() + "|" + kTextRecipe;
 }
@@ -112,6 +116,7 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
     }
   }
 
+  size_t saved_at = 0;
   const size_t batch_size =
       static_cast<size_t>(std::max(options.batch_texts, 1));
   for (size_t begin = 0; begin < missing.size(); begin += batch_size) {
@@ -123,6 +128,7 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
     Result<std::vector<std::vector<float>>> vectors =
         embedder.Embed(batch, llm::TextRole::kDocument);
     if (!vectors.ok()) {
+      SaveCache(fs, known, fingerprint, options);
       return vectors.status().WithContext(
           "embedding tool '" + schema::ToolId(tools_[missing[begin]]) + "'");
     }
@@ -141,6 +147,10 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
       }
     }
     embedded_count_ += static_cast<int>(end - begin);
+    if (end - saved_at >= kSaveEveryTexts && end < missing.size()) {
+      SaveCache(fs, known, fingerprint, options);
+      saved_at = end;
+    }
     if (options.progress) {
       options.progress(static_cast<int>(end), static_cast<int>(missing.size()));
     }
@@ -151,15 +161,14 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
   for (const Sha256Digest& key : keys) {
     slb_->AppendRowOf(known, known_rows.at(key));
   }
-  if (!options.cache_path.empty() && embedded_count_ > 0) {
-    SaveCache(fs, known, fingerprint, options);
-  }
+  if (embedded_count_ > 0) SaveCache(fs, known, fingerprint, options);
   return Status::Ok();
 }
 
 void ToolIndex::SaveCache(FileSystem& fs, const Slb& known,
                           const std::string& fingerprint,
                           const ToolIndexOptions& options) {
+  if (options.cache_path.empty()) return;
   const int limit = std::max(options.cache_row_limit, 0);
   Slb kept(known.dimension());
   for (int r = std::max(0, known.row_count() - limit); r < known.row_count();

@@ -140,6 +140,17 @@ TEST_F(ToolIndexTest, AnEncodersErrorNamesTheTool) {
   EXPECT_THAT(status.message(), HasSubstr("read_file"));
 }
 
+TEST_F(ToolIndexTest, WhatWasEmbeddedBeforeAnErrorIsKept) {
+  options_.batch_texts = 2;
+  options_.progress = [&](int, int) { embedder_.error = IoError("gone"); };
+  EXPECT_FALSE(Build(SomeTools()).ok());
+  embedder_.error = Status::Ok();
+  options_.progress = nullptr;
+  ASSERT_OK_AND_ASSIGN(const auto index, Build(SomeTools()));
+  EXPECT_EQ(index->cached_count(), 2);
+  EXPECT_EQ(index->embedded_count(), 1);
+}
+
 TEST_F(ToolIndexTest, ReportsProgress) {
   options_.batch_texts = 2;
   std::vector<int> done;
