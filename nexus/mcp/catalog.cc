@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -86,10 +87,17 @@ struct McpCatalog::Server {
 namespace {
 
 // Calls `work(i)` for every i at the same time: starting a server is waiting.
+// What gets no thread of its own is done by the caller.
 void ForEachAtOnce(size_t count, const std::function<void(size_t)>& work) {
   std::vector<std::thread> threads;
   threads.reserve(count);
-  for (size_t i = 0; i < count; ++i) threads.emplace_back(work, i);
+  for (size_t i = 0; i < count; ++i) {
+    try {
+      threads.emplace_back(work, i);
+    } catch (const std::system_error&) {
+      work(i);
+    }
+  }
   for (std::thread& thread : threads) thread.join();
 }
 

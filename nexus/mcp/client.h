@@ -13,7 +13,9 @@
 
 #include "nexus/base/json.h"
 #include "nexus/base/result.h"
+#include "nexus/mcp/call_result.h"
 #include "nexus/mcp/config.h"
+#include "nexus/mcp/rpc_session.h"
 #include "nexus/mcp/transport.h"
 #include "nexus/schema/tool_schema.h"
 
@@ -35,7 +37,7 @@ struct McpClientOptions {
   int stderr_lines = 5;
   // notifications/message of the server, dropped when empty. Runs on a thread
   // of the transport.
-  std::function<void(const std::string& level, const std::string& text)> log;
+  LogCallback log;
 };
 
 struct CallOptions {
@@ -44,17 +46,7 @@ struct CallOptions {
   const std::atomic<bool>* cancel = nullptr;
   // notifications/progress of this call: done, total (0: unknown), message.
   // Runs on a thread of the transport.
-  std::function<void(double progress, double total, const std::string& message)>
-      on_progress;
-};
-
-struct CallResult {
-  bool is_error = false;  // the tool ran and says that it failed
-  // The text parts, joined with a line end; other parts as a short note such as
-  // "[image/png, 1234 bytes of base64]".
-  std::string text;
-  Json structured;  // structuredContent, null: none
-  Json raw;         // the whole result
+  ProgressCallback on_progress;
 };
 
 struct ServerInfo {
@@ -63,14 +55,6 @@ struct ServerInfo {
   std::string protocol_version;
   std::string instructions;
   bool has_tools = false;
-};
-
-// What a server did wrong without harm, since the connection began.
-struct ClientCounters {
-  uint64_t skipped_texts = 0;       // not JSON-RPC: logs on stdout
-  uint64_t unexpected_answers = 0;  // an id that nobody waits for
-  uint64_t notifications = 0;
-  uint64_t refused_requests = 0;  // server requests that Nexus doesn't serve
 };
 
 // Thread-safe: calls may run at the same time.
@@ -97,7 +81,7 @@ class McpClient {
 
   // kDeadlineExceeded and kCancelled tell the server to stop, and leave the
   // connection usable. kInvalidArgument: the server refused the request.
-  // kUnavailable: the server is gone; connect again.
+  // kUnavailable: the server is gone (see closed()) or failed inside.
   Result<CallResult> CallTool(const std::string& name, const Json& arguments,
                               const CallOptions& options = {});
 
@@ -115,10 +99,14 @@ class McpClient {
   Status Close();
 
  private:
-  class Core;
-  explicit McpClient(std::unique_ptr<Core> core);
+  McpClient(McpServerConfig config, McpClientOptions options,
+            std::unique_ptr<Transport> transport);
+  Status Handshake();
+  Status Discover(int timeout_ms);
 
-  std::unique_ptr<Core> core_;
+  const McpServerConfig config_;
+  const McpClientOptions options_;
+  RpcSession session_;
   ServerInfo info_;
 };
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -277,7 +278,11 @@ class HttpTransport final : public Transport {
   void StartListener() {
     const std::lock_guard lock(mutex_);
     if (listener_.joinable() || closing_) return;
-    listener_ = std::thread([this] { Listen(); });
+    try {
+      listener_ = std::thread([this] { Listen(); });
+    } catch (const std::system_error&) {
+      // Calls work without it; only the server's own messages are missed.
+    }
   }
 
   // What the server sends on its own: list_changed, pings, logging. Servers

@@ -159,8 +159,7 @@ TEST(JsonRpcTest, SurvivesMutation) {
   int parsed_count = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string text = seeds[random() % 3];
-    for (unsigned edits = 1 + random() % 3; edits > 0 && !text.empty();
-         --edits) {
+    for (size_t edits = 1 + random() % 3; edits > 0 && !text.empty(); --edits) {
       const size_t at = random() % text.size();
       switch (random() % 5) {
         case 0:

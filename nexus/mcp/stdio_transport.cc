@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -69,7 +70,12 @@ class StdioTransport final : public Transport {
   Status Start(Handlers handlers) override {
     handlers_ = std::move(handlers);
     const BlockedSignals blocked;
-    thread_ = std::thread([this] { Run(); });
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error& e) {
+      return ResourceExhaustedError(std::string("can't start a thread: ") +
+                                    e.what());
+    }
     return {};
   }
 
@@ -97,9 +103,8 @@ class StdioTransport final : public Transport {
   }
 
   std::string Diagnostics() const override {
-    constexpr int kLines = 6;
     const std::lock_guard lock(mutex_);
-    const std::string lines = stderr_tail_.LastLines(kLines);
+    const std::string lines = stderr_tail_.LastLines(options_.stderr_lines);
     if (lines.empty()) return "It wrote nothing to stderr.";
     return "The last lines of its stderr:\n" + lines;
   }

@@ -21,6 +21,8 @@ struct StdioTransportOptions {
   StopOptions stop;
   // A longer line from the server is dropped and reported by on_lost.
   size_t max_message_bytes = size_t{16} << 20;
+  // Lines of the server's stderr that Diagnostics() shows.
+  int stderr_lines = 5;
   // Bytes waiting for a server that doesn't read its stdin.
   size_t max_queued_bytes = size_t{64} << 20;
 };

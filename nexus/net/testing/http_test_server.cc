@@ -27,8 +27,9 @@ void Answer(TestResponse answer, const std::atomic<bool>& stopping,
     if (!answer.body.empty()) out.set_content(answer.body, answer.content_type);
     return;
   }
+  const std::string content_type = answer.content_type;
   out.set_chunked_content_provider(
-      answer.content_type,
+      content_type,
       [answer = std::move(answer), &stopping](size_t, httplib::DataSink& sink) {
         answer.stream([&](std::string_view bytes) {
           return !stopping && sink.is_writable() &&

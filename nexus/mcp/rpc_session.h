@@ -1,0 +1,120 @@
+// RpcSession: requests and answers over a Transport. Matches answers to those
+// who wait for them, answers the server's own requests, and counts what the
+// server does wrong.
+#ifndef NEXUS_MCP_RPC_SESSION_H_
+#define NEXUS_MCP_RPC_SESSION_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/mcp/json_rpc.h"
+#include "nexus/mcp/transport.h"
+
+namespace nexus::mcp {
+
+// What a server did wrong without harm, since the connection began.
+struct ClientCounters {
+  uint64_t skipped_texts = 0;       // not JSON-RPC: logs on stdout
+  uint64_t unexpected_answers = 0;  // an id that nobody waits for
+  uint64_t notifications = 0;
+  uint64_t refused_requests = 0;  // server requests that Nexus doesn't serve
+};
+
+using ProgressCallback = std::function<void(double progress, double total,
+                                            const std::string& message)>;
+using LogCallback =
+    std::function<void(const std::string& level, const std::string& text)>;
+
+struct RpcSessionOptions {
+  std::string label;  // names the server in errors
+  size_t max_message_bytes = size_t{16} << 20;
+  LogCallback log;
+};
+
+struct RpcRequestOptions {
+  int timeout_ms = 0;
+  const std::atomic<bool>* cancel = nullptr;
+  ProgressCallback on_progress;
+  std::string tool_name;
+  // The handshake can't be cancelled, says the protocol.
+  bool cancellable = true;
+};
+
+// Thread-safe but for Start() and UseRevision(), which come first.
+class RpcSession {
+ public:
+  RpcSession(RpcSessionOptions options, std::unique_ptr<Transport> transport);
+  ~RpcSession();
+  RpcSession(const RpcSession&) = delete;
+  RpcSession& operator=(const RpcSession&) = delete;
+
+  Status Start();
+  // `request_meta`, unless null, goes into every request as its _meta.
+  void UseRevision(const std::string& version, Json request_meta = nullptr);
+
+  // The answer's "result". An error answer is kInvalidArgument, or
+  // kUnavailable for an internal error of the server. Giving up tells the
+  // server so.
+  Result<Json> Request(const std::string& method, Json params,
+                       const RpcRequestOptions& options);
+  Status Notify(const std::string& method, Json params);
+  // Whoever still waits gets kCancelled. Idempotent.
+  Status Close();
+
+  // Names the server, and adds what else is known about the failure.
+  Status Explain(const Status& status) const;
+
+  void set_tools_changed_callback(std::function<void()> callback);
+  ClientCounters counters() const;
+  bool closed() const;
+  const std::string& label() const { return label_; }
+
+ private:
+  struct Pending {
+    bool done = false;
+    Status failure;  // not OK: no answer will come
+    RpcResponse response;
+    ProgressCallback on_progress;
+  };
+
+  void OnMessage(std::string_view text);
+  void OnRequest(const RpcRequest& request);
+  void OnNotification(const RpcNotification& notification);
+  void OnResponse(RpcResponse response);
+  void FailAll(const Status& status, bool closed);
+  Status Wait(const std::shared_ptr<Pending>& pending,
+              const RpcRequestOptions& options,
+              std::chrono::nanoseconds deadline);
+
+  const std::string label_;
+  const size_t max_message_bytes_;
+  const LogCallback log_;
+  const std::unique_ptr<Transport> transport_;
+  Json request_meta_;
+
+  std::mutex callback_mutex_;
+  std::function<void()> tools_changed_;
+
+  mutable std::mutex mutex_;  // guards what follows; never held in a call out
+  std::condition_variable changed_;
+  std::map<int64_t, std::shared_ptr<Pending>> pending_;
+  int64_t next_id_ = 1;
+  Status closed_;
+  ClientCounters counters_;
+  std::string first_skipped_;
+};
+
+}  // namespace nexus::mcp
+
+#endif  // NEXUS_MCP_RPC_SESSION_H_
