@@ -49,11 +49,6 @@ class BlockAccumulator {
   // in pieces (sliding windows). The last token's rows end the context.
   // kInvalidArgument when they overrun the block or have other shapes.
   Status Add(const llm::KvRows& rows);
-  // Forgets the tokens of a context that was begun and not ended: impossible
-  // once a row is mixed in, so it only reports whether the object is between
-  // contexts.
-  bool BetweenContexts() const { return next_token_ == 0; }
-
   // Rounds the means to the cache's types. Needs at least one whole context and
   // no half one.
   Result<AccumulatedBlock> Finish() const;

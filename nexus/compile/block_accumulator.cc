@@ -1,0 +1,161 @@
+#include "nexus/compile/block_accumulator.h"
+
+#include <algorithm>
+#include <string>
+
+#include "nexus/kv/key_rotator.h"
+#include "nexus/simd/rope_rotate.h"
+
+namespace nexus::compile {
+namespace {
+
+// Welford's step for one row: moves the mean, returns what the sum of squared
+// deviations grows by.
+double UpdateMean(const float* row, size_t elements, int count, float* mean) {
+  const float weight = 1.0F / static_cast<float>(count);
+  double m2 = 0;
+  for (size_t i = 0; i < elements; ++i) {
+    const float before = row[i] - mean[i];
+    mean[i] += before * weight;
+    m2 += static_cast<double>(before) * static_cast<double>(row[i] - mean[i]);
+  }
+  return m2;
+}
+
+void ToF32(llm::KvType type, const uint8_t* in, size_t elements, float* out) {
+  if (type == llm::KvType::kF16) {
+    simd::F16ToF32(reinterpret_cast<const uint16_t*>(in), out, elements);
+  } else {
+    std::copy_n(reinterpret_cast<const float*>(in), elements, out);
+  }
+}
+
+std::vector<uint8_t> FromF32(llm::KvType type, const std::vector<float>& in) {
+  std::vector<uint8_t> bytes(in.size() * (type == llm::KvType::kF16 ? 2 : 4));
+  if (type == llm::KvType::kF16) {
+    simd::F32ToF16(in.data(), reinterpret_cast<uint16_t*>(bytes.data()),
+                   in.size());
+  } else {
+    std::copy(in.begin(), in.end(), reinterpret_cast<float*>(bytes.data()));
+  }
+  return bytes;
+}
+
+double SquaredNorm(const float* row, size_t elements) {
+  double sum = 0;
+  for (size_t i = 0; i < elements; ++i) {
+    sum += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  }
+  return sum;
+}
+
+}  // namespace
+
+BlockAccumulator::BlockAccumulator(const llm::KvLayout& layout,
+                                   const llm::RopeSpec& rope, int token_count)
+    : layout_(layout), rope_(rope), token_count_(token_count) {
+  const auto tokens = static_cast<size_t>(token_count);
+  for (const llm::KvLayerShape& shape : layout.layers) {
+    k_mean_.emplace_back(tokens * shape.k_elements);
+    v_mean_.emplace_back(tokens * shape.v_elements);
+    v_m2_.emplace_back(tokens);
+  }
+}
+
+size_t BlockAccumulator::BytesFor(const llm::KvLayout& layout,
+                                  int token_count) {
+  size_t bytes_per_token = 0;
+  for (const llm::KvLayerShape& shape : layout.layers) {
+    bytes_per_token +=
+        (size_t{shape.k_elements} + shape.v_elements) * sizeof(float) +
+        sizeof(double);
+  }
+  return bytes_per_token * static_cast<size_t>(token_count);
+}
+
+Status BlockAccumulator::Add(const llm::KvRows& rows) {
+  const auto row_count = static_cast<size_t>(rows.token_count);
+  if (rows.token_count <= 0 || rows.token_count > token_count_ - next_token_ ||
+      rows.k.size() != layout_.layers.size() ||
+      rows.v.size() != layout_.layers.size()) {
+    return InvalidArgumentError(
+        "accumulator: rows of " + std::to_string(rows.token_count) +
+        " tokens and " + std::to_string(rows.k.size()) + " layers at token " +
+        std::to_string(next_token_) + " of " + std::to_string(token_count_) +
+        " and " + std::to_string(layout_.layers.size()) + " layers");
+  }
+  for (size_t i = 0; i < layout_.layers.size(); ++i) {
+    if (rows.k[i].size() != row_count * layout_.RowBytesK(i) ||
+        rows.v[i].size() != row_count * layout_.RowBytesV(i)) {
+      return InvalidArgumentError("accumulator: layer " + std::to_string(i) +
+                                  " has rows of another shape");
+    }
+  }
+  const kv::KeyRotator rotator(rope_, rows.first_position, rows.token_count);
+  const int count = context_count_ + 1;
+  std::vector<float> row;
+  for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
+    const llm::KvLayerShape& shape = layout_.layers[layer];
+    row.resize(std::max(shape.k_elements, shape.v_elements));
+    for (int i = 0; i < rows.token_count; ++i) {
+      const auto token = static_cast<size_t>(next_token_ + i);
+      const uint8_t* k = rows.k[layer].data() +
+                         layout_.RowBytesK(layer) * static_cast<size_t>(i);
+      if (shape.k_type == llm::KvType::kF16) {
+        rotator.Unrotate(layer, i, reinterpret_cast<const uint16_t*>(k),
+                         row.data());
+      } else {
+        rotator.Unrotate(layer, i, reinterpret_cast<const float*>(k),
+                         row.data());
+      }
+      UpdateMean(row.data(), shape.k_elements, count,
+                 k_mean_[layer].data() + token * shape.k_elements);
+
+      const uint8_t* v = rows.v[layer].data() +
+                         layout_.RowBytesV(layer) * static_cast<size_t>(i);
+      ToF32(shape.v_type, v, shape.v_elements, row.data());
+      v_m2_[layer][token] +=
+          UpdateMean(row.data(), shape.v_elements, count,
+                     v_mean_[layer].data() + token * shape.v_elements);
+    }
+  }
+  next_token_ += rows.token_count;
+  if (next_token_ == token_count_) {
+    next_token_ = 0;
+    ++context_count_;
+  }
+  return Status::Ok();
+}
+
+Result<AccumulatedBlock> BlockAccumulator::Finish() const {
+  if (context_count_ == 0 || next_token_ != 0) {
+    return InvalidArgumentError(
+        "accumulator: " + std::to_string(context_count_) +
+        " whole contexts and " + std::to_string(next_token_) +
+        " tokens of another; one or more whole ones are needed");
+  }
+  AccumulatedBlock block;
+  block.context_count = context_count_;
+  for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
+    block.k.push_back(FromF32(layout_.layers[layer].k_type, k_mean_[layer]));
+    block.v.push_back(FromF32(layout_.layers[layer].v_type, v_mean_[layer]));
+  }
+  if (context_count_ < 2) return block;
+  // An all-zero mean row (no real model has one) must not give infinity.
+  constexpr double kTinyNorm = 1e-12;
+  for (int i = 0; i < token_count_; ++i) {
+    const auto token = static_cast<size_t>(i);
+    double sum = 0;
+    for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
+      const size_t elements = layout_.layers[layer].v_elements;
+      const double variance = v_m2_[layer][token] / (context_count_ - 1);
+      const double norm =
+          SquaredNorm(v_mean_[layer].data() + token * elements, elements);
+      sum += std::max(0.0, variance) / std::max(norm, kTinyNorm);
+    }
+    block.sensitivity.push_back(static_cast<float>(sum));
+  }
+  return block;
+}
+
+}  // namespace nexus::compile
