@@ -1,8 +1,10 @@
 #include "nexus/llm/gguf_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "ggml.h"
@@ -124,6 +126,7 @@ Status ReadValue(Cursor& in, std::string_view key, GgufSummary* summary) {
     std::string_view text;
     NEXUS_RETURN_IF_ERROR(in.ReadString(&text, key));
     if (key == "general.architecture") summary->architecture = text;
+    if (key.ends_with(".rope.scaling.type")) summary->rope_scaling = text;
     return Status::Ok();
   }
   if (type == GGUF_TYPE_ARRAY) {
@@ -133,9 +136,15 @@ Status ReadValue(Cursor& in, std::string_view key, GgufSummary* summary) {
     NEXUS_RETURN_IF_ERROR(in.Read(&count, key));
     summary->array_sizes.emplace(key, count);
     if (element == GGUF_TYPE_STRING) {
+      std::unordered_set<std::string_view> seen;
+      const bool unique = key == "tokenizer.ggml.tokens";
       std::string_view text;
       for (uint64_t i = 0; i < count; ++i) {
         NEXUS_RETURN_IF_ERROR(in.ReadString(&text, key));
+        if (unique && !seen.insert(text).second) {
+          return in.Bad("token " + std::to_string(i) +
+                        " has the text of another token");
+        }
       }
       return Status::Ok();
     }
@@ -208,6 +217,40 @@ Status ReadTensor(Cursor& in, uint64_t alignment, uint64_t* end) {
   return Status::Ok();
 }
 
+// Values that the engine asserts on, which would end the process.
+Status CheckValues(const GgufSummary& summary, const std::string& path) {
+  const auto integer = [&](std::string_view name, int64_t fallback) {
+    const auto it =
+        summary.integers.find(summary.architecture + "." + std::string(name));
+    return it == summary.integers.end() ? fallback : it->second;
+  };
+  const auto bad = [&](const std::string& what) {
+    return CorruptionError(path + ": " + what +
+                           "; the file is damaged, fetch it again");
+  };
+  constexpr int64_t kMaxLayers = 512;
+  constexpr int64_t kMaxExperts = 1024;
+  if (const int64_t layers = integer("block_count", 1);
+      layers < 1 || layers > kMaxLayers) {
+    return bad("block_count is " + std::to_string(layers) + ", not 1 to " +
+               std::to_string(kMaxLayers));
+  }
+  const int64_t experts = integer("expert_count", 0);
+  const int64_t used = integer("expert_used_count", experts > 0 ? 1 : 0);
+  if (experts < 0 || experts > kMaxExperts || used > experts || used < 0 ||
+      (experts > 0 && used == 0)) {
+    return bad("expert_count " + std::to_string(experts) +
+               " and expert_used_count " + std::to_string(used) +
+               " don't fit together");
+  }
+  const std::string& scaling = summary.rope_scaling;
+  if (!scaling.empty() && scaling != "none" && scaling != "linear" &&
+      scaling != "yarn" && scaling != "longrope") {
+    return bad("unknown rope.scaling.type '" + scaling.substr(0, 40) + "'");
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<GgufSummary> CheckGguf(std::span<const uint8_t> bytes,
@@ -240,6 +283,7 @@ Result<GgufSummary> CheckGguf(std::span<const uint8_t> bytes,
     if (key.size() > 1024) return in.Bad("a key longer than 1024 bytes");
     NEXUS_RETURN_IF_ERROR(ReadValue(in, key, &summary));
   }
+  NEXUS_RETURN_IF_ERROR(CheckValues(summary, path));
   uint64_t alignment = GGUF_DEFAULT_ALIGNMENT;
   if (const auto it = summary.integers.find(GGUF_KEY_GENERAL_ALIGNMENT);
       it != summary.integers.end()) {

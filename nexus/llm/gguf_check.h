@@ -24,6 +24,7 @@ struct GgufSummary {
   // Number of elements of each array, and the value of each scalar integer.
   std::map<std::string, uint64_t, std::less<>> array_sizes;
   std::map<std::string, int64_t, std::less<>> integers;
+  std::string rope_scaling;
 };
 
 // kCorruption with the path and the offset, kUnimplemented for a version that
