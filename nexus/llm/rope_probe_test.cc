@@ -1,5 +1,8 @@
 #include "nexus/llm/rope_probe.h"
 
+#include <filesystem>
+#include <string>
+
 #include "nexus/base/test_util.h"
 #include "nexus/llm/testing/kv_test_util.h"
 
@@ -114,6 +117,34 @@ TEST(RopeProbeTest, FindsFrequencyFactors) {
   EXPECT_EQ(factors.front(), 1.0F);
   EXPECT_EQ(factors.back(), 8.0F);
   EXPECT_NE(spec.Describe().find("frequency factors"), std::string::npos);
+}
+
+TEST(RopeProbeTest, FindsLayersThatAreNotRotated) {
+  ASSERT_OK_AND_ASSIGN(const RopeSpec spec,
+                       Probe({.arch = TinyArch::kSmolLm3, .layer_count = 4}));
+  EXPECT_EQ(spec.Describe(),
+            "adjacent pairs, 16 of 16 dims, base 10000, 2 KV heads: layers "
+            "0,1,2\nnot rotated, 16 dims, 2 KV heads: layers 3");
+  EXPECT_EQ(spec.layers[3].params.rotated_dims, 0U);
+}
+
+// The metadata on disk isn't that of the model in memory: no candidate is
+// right.
+TEST(RopeProbeTest, RefusesARotationThatItDoesNotKnow) {
+  const ScopedTempDir directory;
+  const std::string path = directory.File("model.gguf");
+  const std::string other = directory.File("other.gguf");
+  ASSERT_OK(testing::WriteTinyModel(path, {.rope_base = 77777.0F}));
+  ASSERT_OK(testing::WriteTinyModel(other, {.rope_base = 55555.0F}));
+  ASSERT_OK_AND_ASSIGN(auto model, Model::Load({.path = path}));
+  ASSERT_OK_AND_ASSIGN(KvSession session,
+                       KvSession::Create(model, {.context_tokens = 256}));
+  std::filesystem::rename(other, path);
+  const auto spec = ProbeRope(*session.context, *session.access);
+  EXPECT_EQ(spec.status().code(), StatusCode::kUnimplemented);
+  EXPECT_NE(spec.status().message().find("KV layer 0"), std::string::npos)
+      << spec.status();
+  EXPECT_EQ(session.context->PositionEnd(0), 0);
 }
 
 TEST(RopeProbeTest, RefusesAContextInUse) {

@@ -42,6 +42,8 @@ std::string ArchName(TinyArch arch) {
   switch (arch) {
     case TinyArch::kLlama:
       return "llama";
+    case TinyArch::kSmolLm3:
+      return "smollm3";
     case TinyArch::kQwen2:
       return "qwen2";
     case TinyArch::kQwen3:
@@ -157,6 +159,7 @@ void Writer::WriteHyperparameters() {
       SetInt("attention.value_length", options_.head_dim);
       break;
     case TinyArch::kLlama:
+    case TinyArch::kSmolLm3:
       SetInt("rope.dimension_count", options_.head_dim);
       break;
     case TinyArch::kStableLm:
@@ -362,6 +365,7 @@ Status Writer::Write(const std::string& path) {
   const bool bert = options_.arch == TinyArch::kBert;
   const bool fixed_head =  // the engine takes head_dim = embedding / heads
       bert || options_.arch == TinyArch::kQwen2 ||
+      options_.arch == TinyArch::kSmolLm3 ||
       options_.arch == TinyArch::kLlama || options_.arch == TinyArch::kStableLm;
   if (fixed_head) embedding_ = options_.head_count * options_.head_dim;
   if (options_.head_count == 0 || options_.head_count_kv == 0 ||

@@ -14,11 +14,12 @@
 namespace nexus::llm::testing {
 
 enum class TinyArch {
-  kLlama,   // adjacent-pair RoPE
-  kQwen2,   // half-split RoPE, biases on Q, K and V
-  kQwen3,   // half-split, norms on Q and K; head_dim is free here and in Gemma
-  kGemma2,  // soft-capped logits, sliding window on every other layer
-  kGemma3,  // sliding window, another RoPE base in window layers
+  kLlama,    // adjacent-pair RoPE
+  kSmolLm3,  // the same, every fourth layer not rotated
+  kQwen2,    // half-split RoPE, biases on Q, K and V
+  kQwen3,    // half-split, norms on Q and K; head_dim is free here and in Gemma
+  kGemma2,   // soft-capped logits, sliding window on every other layer
+  kGemma3,   // sliding window, another RoPE base in window layers
   kStableLm,  // partial rotary: a quarter of each head
   kBert,      // encoder with mean pooling
 };
