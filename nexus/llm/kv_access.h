@@ -106,6 +106,9 @@ class KvAccess {
   // positions [position, position + count) of `sequence`. Positions must
   // continue the sequence. kResourceExhausted when the cache is full: nothing
   // is left behind.
+  // With a sliding window the write must be known to fit, since taking it back
+  // can't restore the window: cells that sequences share count once for each,
+  // and a write that would just have fitted may be refused.
   Result<KvWriteStats> Write(SequenceId sequence, Position position,
                              KvRowSource& source, int token, int count);
 
