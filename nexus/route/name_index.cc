@@ -6,7 +6,7 @@
 #include "nexus/route/name_index.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <utility>
 
 #include "nexus/route/utf8.h"
 
@@ -130,11 +130,7 @@ bool IsMarkedAsName(std::string_view folded, size_t begin, size_t end) {
       after == "tool" || after == "function") {
     return true;
   }
-  const auto only_spaces = [](std::string_view text) {
-    return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-  };
-  return only_spaces(folded.substr(0, begin)) &&
-         only_spaces(folded.substr(end));
+  return false;
 }
 
 }  // namespace
@@ -188,11 +184,23 @@ std::vector<NameMention> NameIndex::Find(std::string_view query) const {
   const std::string folded = FoldCase(query);
   const std::string_view text = folded;
   std::vector<NameMention> mentions;
-  std::unordered_set<const Entry*> seen;
+  std::unordered_map<const Entry*, size_t> mention_of;
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const size_t last = text.find_last_not_of(" \t\r\n");
 
   const auto accept = [&](const Match& match) {
-    const bool plain = !match.entry->identifier &&
+    const auto [known, is_new] =
+        mention_of.try_emplace(match.entry, mentions.size());
+    if (!is_new && !mentions[known->second].plain_word) return;
+    const bool is_whole_query = match.begin == first && match.end == last + 1;
+    const bool plain = !match.entry->identifier && !is_whole_query &&
                        !IsMarkedAsName(text, match.begin, match.end);
+    if (!is_new) {
+      // Named before as plain English; a later mark ("... the search tool")
+      // counts.
+      mentions[known->second].plain_word = plain;
+      return;
+    }
     NameMention mention;
     mention.offset_bytes = match.begin;
     mention.plain_word = plain;
@@ -205,15 +213,7 @@ std::vector<NameMention> NameIndex::Find(std::string_view query) const {
       }
       if (!mention.tools.empty()) break;
     }
-    if (seen.insert(match.entry).second) {
-      mentions.push_back(std::move(mention));
-      return;
-    }
-    // Named before; a later mark ("... the search tool") counts.
-    if (plain) return;
-    for (NameMention& earlier : mentions) {
-      if (earlier.tools == mention.tools) earlier.plain_word = false;
-    }
+    mentions.push_back(std::move(mention));
   };
   const auto accept_word = [&](size_t begin, size_t end) {
     const auto it = entries_.find(folded.substr(begin, end - begin));
@@ -252,8 +252,11 @@ std::vector<NameMention> NameIndex::Find(std::string_view query) const {
     const bool is_path = begin > i || run.find("//") != std::string_view::npos;
     if (!run.empty() && !accept_word(begin, end) && !is_path) {
       for (size_t part = begin; part < end;) {
+        // Within the run: a search to the end of the query would make long
+        // queries quadratic.
+        const size_t joint = run.find_first_of("./:", part - begin);
         const size_t part_end =
-            std::min(end, folded.find_first_of("./:", part));
+            joint == std::string_view::npos ? end : begin + joint;
         if (part_end > part) accept_word(part, part_end);
         part = part_end + 1;
       }

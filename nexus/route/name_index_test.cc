@@ -125,5 +125,13 @@ TEST(NameIndexTest, SurvivesStrangeInput) {
   EXPECT_THAT(Found(index, long_query + " x_y"), ElementsAre("5"));
 }
 
+// A search to the end of the query for every word took half a minute here.
+TEST(NameIndexTest, IsLinearInTheQuery) {
+  const NameIndex index = IndexOf({"get_page", "search", "Get The Page"});
+  std::string query(50 << 10, ' ');
+  while (query.size() < 1 << 20) query += "get search word ";
+  EXPECT_THAT(Found(index, query), ElementsAre("?1"));
+}
+
 }  // namespace
 }  // namespace nexus::route
