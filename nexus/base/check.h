@@ -14,9 +14,9 @@ namespace nexus::internal {
 }
 }  // namespace nexus::internal
 
-#define NEXUS_CHECK(condition)                                        \
-  (static_cast<bool>(condition)                                       \
-       ? static_cast<void>(0)                                         \
+#define NEXUS_CHECK(condition)  \
+  (static_cast<bool>(condition) \
+       ? static_cast<void>(0)   \
        : ::nexus::internal::CheckFailed(__FILE__, __LINE__, #condition))
 
 #ifdef NDEBUG

@@ -1,5 +1,5 @@
-// FileSystem: what the store needs of a disk, behind an interface that tests can
-// fail on purpose (full disk, lost write, crash between write and rename).
+// FileSystem: what the store needs of a disk, behind an interface that tests
+// can fail on purpose (full disk, lost write, crash between write and rename).
 #ifndef NEXUS_BASE_FILE_SYSTEM_H_
 #define NEXUS_BASE_FILE_SYSTEM_H_
 

@@ -9,8 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "nexus/base/result.h"
 #include "nlohmann/json.hpp"
+
+#include "nexus/base/result.h"
 
 namespace nexus {
 
@@ -20,14 +21,14 @@ struct JsonLimits {
   size_t max_bytes = size_t{16} << 20;
   // Deep nesting overflows the stack of every recursive consumer.
   int max_depth = 128;
-  // ordered_json looks keys up one by one, so an object costs its members squared:
-  // 16 MiB in one object would take hours.
+  // ordered_json looks keys up one by one, so an object costs its members
+  // squared: 16 MiB in one object would take hours.
   size_t max_object_members = 4096;
 };
 
-// `source` names where the text came from (a path, "server 'x'"). The error says
-// source, byte offset and what was wrong. Duplicate keys: the last one wins, as in
-// every browser. Never throws.
+// `source` names where the text came from (a path, "server 'x'"). The error
+// says source, byte offset and what was wrong. Duplicate keys: the last one
+// wins, as in every browser. Never throws.
 Result<Json> ParseJson(std::string_view text, std::string_view source,
                        const JsonLimits& limits = {});
 

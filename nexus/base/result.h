@@ -14,7 +14,7 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   // Implicit on purpose: `return value;` and `return NotFoundError(...);`.
-  Result(T value) : value_(std::move(value)) {}  // NOLINT
+  Result(T value) : value_(std::move(value)) {}         // NOLINT
   Result(Status status) : status_(std::move(status)) {  // NOLINT
     NEXUS_CHECK(!status_.ok());
   }
@@ -52,8 +52,9 @@ class [[nodiscard]] Result {
 #define NEXUS_CONCAT_(a, b) NEXUS_CONCAT_INNER_(a, b)
 
 // NEXUS_ASSIGN_OR_RETURN(auto block, BlockReader::Open(path));
-#define NEXUS_ASSIGN_OR_RETURN(lhs, expr) \
-  NEXUS_ASSIGN_OR_RETURN_IMPL_(NEXUS_CONCAT_(nexus_result_, __LINE__), lhs, expr)
+#define NEXUS_ASSIGN_OR_RETURN(lhs, expr)                                   \
+  NEXUS_ASSIGN_OR_RETURN_IMPL_(NEXUS_CONCAT_(nexus_result_, __LINE__), lhs, \
+                               expr)
 #define NEXUS_ASSIGN_OR_RETURN_IMPL_(result, lhs, expr) \
   auto result = (expr);                                 \
   if (!result.ok()) return result.status();             \

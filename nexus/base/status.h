@@ -1,8 +1,8 @@
 // Status: the outcome of an operation that can fail, and why.
 //
-// Anything from outside (file bytes, JSON, HTTP, a child process) that turns out
-// wrong becomes a Status. The message names the file, the offset, the server or
-// the field, what was expected and found, and what to do about it.
+// Anything from outside (file bytes, JSON, HTTP, a child process) that turns
+// out wrong becomes a Status. The message names the file, the offset, the
+// server or the field, what was expected and found, and what to do about it.
 #ifndef NEXUS_BASE_STATUS_H_
 #define NEXUS_BASE_STATUS_H_
 
@@ -15,17 +15,17 @@ namespace nexus {
 
 enum class StatusCode {
   kOk = 0,
-  kInvalidArgument,   // the caller's input is wrong; trying again won't help
-  kNotFound,          // a file, tool, server or model isn't there
-  kCorruption,        // bytes are damaged: checksum, truncation, bad structure
-  kIncompatible,      // intact, but made for another model, version or recipe
-  kIoError,           // the operating system refused
-  kResourceExhausted, // context, disk, memory or queue is full
-  kUnavailable,       // a server or child process isn't reachable now
-  kDeadlineExceeded,  // it took too long
-  kCancelled,         // somebody asked to stop
-  kUnimplemented,     // a thing that Nexus refuses to do, with the reason
-  kInternal,          // a fault of Nexus or of a library it uses
+  kInvalidArgument,    // the caller's input is wrong; trying again won't help
+  kNotFound,           // a file, tool, server or model isn't there
+  kCorruption,         // bytes are damaged: checksum, truncation, bad structure
+  kIncompatible,       // intact, but made for another model, version or recipe
+  kIoError,            // the operating system refused
+  kResourceExhausted,  // context, disk, memory or queue is full
+  kUnavailable,        // a server or child process isn't reachable now
+  kDeadlineExceeded,   // it took too long
+  kCancelled,          // somebody asked to stop
+  kUnimplemented,      // a thing that Nexus refuses to do, with the reason
+  kInternal,           // a fault of Nexus or of a library it uses
 };
 
 // The code's name as users see it, for example "incompatible".
@@ -72,12 +72,11 @@ std::ostream& operator<<(std::ostream& out, const Status& status);
 
 }  // namespace nexus
 
-#define NEXUS_RETURN_IF_ERROR(expr)                     \
-  do {                                                  \
-    if (::nexus::Status nexus_status_ = (expr);         \
-        !nexus_status_.ok()) {                          \
-      return nexus_status_;                             \
-    }                                                   \
+#define NEXUS_RETURN_IF_ERROR(expr)                                    \
+  do {                                                                 \
+    if (::nexus::Status nexus_status_ = (expr); !nexus_status_.ok()) { \
+      return nexus_status_;                                            \
+    }                                                                  \
   } while (false)
 
 #endif  // NEXUS_BASE_STATUS_H_

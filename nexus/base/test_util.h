@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+
 #include "nexus/base/result.h"
 
 namespace nexus::testing_internal {
@@ -18,20 +19,20 @@ const Status& AsStatus(const Result<T>& result) {
 }
 }  // namespace nexus::testing_internal
 
-#define EXPECT_OK(expr)                                                 \
-  do {                                                                  \
-    const auto& nexus_value_ = (expr);                                  \
-    const auto& nexus_status_ =                                         \
-        ::nexus::testing_internal::AsStatus(nexus_value_);              \
-    EXPECT_TRUE(nexus_status_.ok()) << nexus_status_;                   \
+#define EXPECT_OK(expr)                                    \
+  do {                                                     \
+    const auto& nexus_value_ = (expr);                     \
+    const auto& nexus_status_ =                            \
+        ::nexus::testing_internal::AsStatus(nexus_value_); \
+    EXPECT_TRUE(nexus_status_.ok()) << nexus_status_;      \
   } while (false)
 
-#define ASSERT_OK(expr)                                                 \
-  do {                                                                  \
-    const auto& nexus_value_ = (expr);                                  \
-    const auto& nexus_status_ =                                         \
-        ::nexus::testing_internal::AsStatus(nexus_value_);              \
-    ASSERT_TRUE(nexus_status_.ok()) << nexus_status_;                   \
+#define ASSERT_OK(expr)                                    \
+  do {                                                     \
+    const auto& nexus_value_ = (expr);                     \
+    const auto& nexus_status_ =                            \
+        ::nexus::testing_internal::AsStatus(nexus_value_); \
+    ASSERT_TRUE(nexus_status_.ok()) << nexus_status_;      \
   } while (false)
 
 #define ASSERT_OK_AND_ASSIGN(lhs, expr) \
