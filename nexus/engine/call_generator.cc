@@ -1,0 +1,193 @@
+#include "nexus/engine/call_generator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nexus/llm/grammar.h"
+
+namespace nexus::engine {
+namespace {
+
+// Tokens kept back for closing what is open: a deep object with long required
+// property names needs about this many.
+constexpr int kClosingReserve = 64;
+// Past the limit by this many the object isn't closing; give up.
+constexpr int kClosingPatience = 256;
+
+// Follows a JSON object as it is written and says when its last brace closes,
+// which saves the decode that would only sample the end of generation.
+class ObjectEndDetector {
+ public:
+  // Returns the number of bytes of `piece` that belong to the object if it ends
+  // inside, else npos.
+  size_t Feed(std::string_view piece) {
+    for (size_t i = 0; i < piece.size(); ++i) {
+      const char c = piece[i];
+      if (in_string_) {
+        if (escaped_) {
+          escaped_ = false;
+        } else if (c == '\\') {
+          escaped_ = true;
+        } else if (c == '"') {
+          in_string_ = false;
+        }
+      } else if (c == '"') {
+        in_string_ = true;
+      } else if (c == '{' || c == '[') {
+        ++depth_;
+      } else if ((c == '}' || c == ']') && --depth_ == 0) {
+        return i + 1;
+      }
+    }
+    return std::string_view::npos;
+  }
+
+ private:
+  int depth_ = 0;
+  bool in_string_ = false;
+  bool escaped_ = false;
+};
+
+// The converter's entry rule is "root"; put one space in front of what it
+// matches.
+std::string WithLeadingSpace(std::string grammar) {
+  constexpr std::string_view kRoot = "root ::=";
+  const size_t at = grammar.starts_with(kRoot) ? 0 : grammar.find("\nroot ::=");
+  if (at == std::string::npos) return grammar;
+  const size_t name = at == 0 ? 0 : at + 1;
+  grammar.replace(name, kRoot.size(), "arguments-root ::=");
+  return "root ::= \" \" arguments-root\n" + grammar;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CallConstraint>> MakeConstraint(
+    const llm::Model& model, const schema::ToolSchema& tool,
+    bool leading_space) {
+  auto constraint = std::make_unique<CallConstraint>();
+  auto validator = schema::ArgumentValidator::Create(tool.parameters);
+  if (validator.ok()) {
+    constraint->validator = std::move(validator).value();
+  } else {
+    constraint->unchecked = validator.status().message();
+  }
+  Status refused;
+  for (int level = 0; level <= schema::kMaxRelaxLevel; ++level) {
+    schema::RelaxedSchema relaxed =
+        schema::RelaxForGrammar(tool.parameters, level);
+    auto grammar = llm::JsonSchemaToGrammar(model, DumpJson(relaxed.schema));
+    if (!grammar.ok()) {
+      refused = grammar.status();
+      continue;
+    }
+    constraint->grammar = leading_space
+                              ? WithLeadingSpace(std::move(grammar).value())
+                              : std::move(grammar).value();
+    constraint->relaxed = std::move(relaxed.dropped);
+    if (!refused.ok()) {
+      constraint->relaxed.push_back("grammar relaxed to level " +
+                                    std::to_string(level) + ": " +
+                                    refused.message());
+    }
+    return constraint;
+  }
+  return refused.WithContext("tool '" + schema::ToolId(tool) +
+                             "': no grammar at any level");
+}
+
+Result<CallGenerator::Sampled> CallGenerator::SampleObject(
+    Session& session, const CallConstraint& constraint,
+    const CallOptions& options) {
+  NEXUS_ASSIGN_OR_RETURN(
+      auto sampler,
+      llm::Sampler::Create(*model_, {.temperature = options.temperature,
+                                     .seed = options.seed,
+                                     .grammar = constraint.grammar}));
+  const int closing_from =
+      std::max(options.max_tokens - kClosingReserve, options.max_tokens / 2);
+  Sampled result;
+  ObjectEndDetector detector;
+  while (true) {
+    const bool closing = result.tokens >= closing_from;
+    NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
+                           closing ? sampler->SampleClosing(session.logits())
+                                   : sampler->Sample(session.logits()));
+    if (result.tokens == 0) {
+      result.first_token_at = Clock::Monotonic().Now();
+    }
+    if (model_->IsEndOfGeneration(token)) return result;
+    ++result.tokens;
+    result.closed_at_limit = closing;
+    std::string piece = model_->TokenText(token);
+    const size_t end = detector.Feed(piece);
+    if (end != std::string_view::npos) piece.resize(end);
+    result.text += piece;
+    if (options.on_text) options.on_text(piece);
+    if (end != std::string_view::npos) {
+      NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kNone));
+      return result;
+    }
+    if (result.tokens > options.max_tokens + kClosingPatience) return result;
+    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+  }
+}
+
+Result<GeneratedCall> CallGenerator::Generate(Session& session,
+                                              const PromptPlan& plan,
+                                              const schema::SchemaFrame& frame,
+                                              const schema::ToolSchema& tool,
+                                              const CallOptions& options) {
+  const std::string key =
+      schema::CanonicalText(tool) + (plan.space_before_arguments ? " " : "");
+  auto found = constraints_.find(key);
+  if (found == constraints_.end()) {
+    NEXUS_ASSIGN_OR_RETURN(
+        auto made, MakeConstraint(*model_, tool, plan.space_before_arguments));
+    found = constraints_.emplace(key, std::move(made)).first;
+  }
+  const CallConstraint& constraint = *found->second;
+
+  GeneratedCall call;
+  call.relaxed = constraint.relaxed;
+  if (!constraint.unchecked.empty()) {
+    call.relaxed.push_back("not validated: " + constraint.unchecked);
+  }
+  while (true) {
+    NEXUS_ASSIGN_OR_RETURN(Sampled sampled,
+                           SampleObject(session, constraint, options));
+    if (call.repair_rounds == 0) call.first_token_at = sampled.first_token_at;
+    call.sampled_tokens += sampled.tokens;
+    call.closed_at_limit = sampled.closed_at_limit;
+    call.text = std::move(sampled.text);
+    auto arguments = ParseJson(call.text, "generated arguments");
+    Status verdict = arguments.status();
+    if (arguments.ok()) {
+      call.arguments = std::move(arguments).value();
+      if (!call.arguments.is_object()) {
+        verdict = InvalidArgumentError("arguments: expected an object");
+      } else if (constraint.validator != nullptr) {
+        verdict = constraint.validator->Validate(call.arguments);
+      }
+    }
+    call.valid = verdict.ok();
+    call.invalid_reason = verdict.message();
+    if (call.valid || !options.repair || call.repair_rounds == 1) return call;
+
+    // The one repair round: show the model what was wrong, in its own format,
+    // and let it call again.
+    ++call.repair_rounds;
+    std::string preamble = schema::RenderCallPreamble(frame, tool.name);
+    if (plan.space_before_arguments) preamble.pop_back();
+    NEXUS_ASSIGN_OR_RETURN(
+        const std::vector<llm::Token> again,
+        model_->Tokenize(
+            frame.call_suffix + frame.user_prefix +
+            "These arguments are not valid: " + call.invalid_reason +
+            ". Call the function again with valid arguments." +
+            frame.user_suffix + preamble));
+    NEXUS_RETURN_IF_ERROR(session.Append(again, llm::Logits::kLast));
+    if (options.on_text) options.on_text("\n");
+  }
+}
+
+}  // namespace nexus::engine

@@ -1,0 +1,90 @@
+// CallGenerator: the arguments of one call, sampled under the tool's own
+// grammar, checked by a validator, repaired once.
+#ifndef NEXUS_ENGINE_CALL_GENERATOR_H_
+#define NEXUS_ENGINE_CALL_GENERATOR_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/clock.h"
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/engine/session.h"
+#include "nexus/llm/sampler.h"
+#include "nexus/schema/argument_validator.h"
+#include "nexus/schema/tool_schema.h"
+
+namespace nexus::engine {
+
+struct CallOptions {
+  int max_tokens = 512;  // of the arguments, a repair round apart
+  float temperature = 0.0F;
+  uint32_t seed = 1;
+  bool repair = true;
+  // Pieces of the arguments as they are sampled; valid UTF-8 in sum, not each.
+  std::function<void(std::string_view)> on_text;
+};
+
+struct GeneratedCall {
+  Json arguments = Json::object();
+  std::string text;  // as sampled
+  bool valid = false;
+  std::string invalid_reason;
+  bool closed_at_limit = false;  // steered to an end near max_tokens
+  int sampled_tokens = 0;
+  int repair_rounds = 0;
+  // Constraints that the grammar couldn't hold and only the validator checked.
+  std::vector<std::string> relaxed;
+  std::chrono::nanoseconds first_token_at{0};  // Clock::Monotonic()
+};
+
+// How a tool's arguments are constrained: made once a tool, then reused.
+struct CallConstraint {
+  std::string grammar;
+  std::vector<std::string> relaxed;
+  std::unique_ptr<schema::ArgumentValidator> validator;  // null: see unchecked
+  std::string unchecked;  // why there is no validator
+};
+
+// Tries the strictest grammar that llama.cpp accepts for this tool's schema.
+// Never fails for a schema that can be read: the last resort is any JSON
+// object.
+Result<std::unique_ptr<CallConstraint>> MakeConstraint(
+    const llm::Model& model, const schema::ToolSchema& tool,
+    bool leading_space);
+
+// Thread-compatible; keeps the constraints of the tools it has seen.
+class CallGenerator {
+ public:
+  explicit CallGenerator(const llm::Model* model) : model_(model) {}
+
+  // The session must stand behind the plan's preamble with its logits at hand.
+  // Leaves the session behind the last sampled token.
+  Result<GeneratedCall> Generate(Session& session, const PromptPlan& plan,
+                                 const schema::SchemaFrame& frame,
+                                 const schema::ToolSchema& tool,
+                                 const CallOptions& options);
+
+ private:
+  struct Sampled {
+    std::string text;
+    int tokens = 0;
+    bool closed_at_limit = false;
+    std::chrono::nanoseconds first_token_at{0};
+  };
+  Result<Sampled> SampleObject(Session& session,
+                               const CallConstraint& constraint,
+                               const CallOptions& options);
+
+  const llm::Model* model_;
+  std::map<std::string, std::unique_ptr<CallConstraint>> constraints_;
+};
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_CALL_GENERATOR_H_

@@ -1,0 +1,52 @@
+#include "nexus/engine/compile_tools.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nexus::engine {
+
+Result<compile::CompileReport> CompileTools(
+    const Engine& engine, std::span<const schema::ToolSchema> tools,
+    const CompileToolsOptions& options) {
+  NEXUS_RETURN_IF_ERROR(engine.splice_status());
+  NEXUS_RETURN_IF_ERROR(engine.store_status());
+  std::vector<compile::CompileJob> jobs;
+  jobs.reserve(tools.size());
+  int longest = 0;
+  int missing = 0;
+  for (const schema::ToolSchema& tool : tools) {
+    NEXUS_ASSIGN_OR_RETURN(
+        std::vector<llm::Token> tokens,
+        engine.planner().BlockTokens({&tool, 1}, ArgumentMode::kSchema));
+    longest = std::max(longest, static_cast<int>(tokens.size()));
+    missing +=
+        engine.store()->Contains(engine.SpliceKey(tokens, options.contexts))
+            ? 0
+            : 1;
+    jobs.push_back({.tool_name = schema::ToolId(tool),
+                    .schema_hash = ToHex(schema::SchemaHash(tool)),
+                    .tokens = std::move(tokens)});
+  }
+  compile::CompileReport nothing_to_do;
+  nothing_to_do.already_present = static_cast<int>(jobs.size());
+  if (missing == 0 && !options.recompile) return nothing_to_do;
+
+  const int cells = engine.options().context_tokens;
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<compile::CompileContext> contexts,
+                         compile::BuildCompileContexts(
+                             engine.model(), engine.planner().frame(),
+                             {.count = options.contexts,
+                              .context_tokens = cells,
+                              .reserve_tokens = std::min(longest, cells / 2)}));
+  NEXUS_ASSIGN_OR_RETURN(auto context, engine.NewContext(cells));
+  NEXUS_ASSIGN_OR_RETURN(auto access, llm::KvAccess::Create(context.get()));
+  return compile::CompileBlocks(
+      engine.CompileEnvironmentFor(context.get(), access.get()), contexts, jobs,
+      {.recipe =
+           compile::RecipeName(engine.planner().frame(), options.contexts),
+       .recompile = options.recompile,
+       .progress = options.progress,
+       .cancel = options.cancel});
+}
+
+}  // namespace nexus::engine

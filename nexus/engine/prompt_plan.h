@@ -1,0 +1,98 @@
+// PromptPlan: what stands in the context when arguments are generated, as token
+// ids, cut where Nexus may splice:
+//
+//   [history][block][user][preamble]
+//
+// history   the conversation before the last user turn, from the system head on
+// block     the schema frame around the tool's schema (or its IR signature)
+// user      the last user turn
+// preamble  the forced beginning of the call, up to the arguments
+//
+// Each part is tokenised on its own, so that a block's ids don't depend on its
+// neighbours. Every tier, the full prefill too, decodes these same ids; so
+// tiers can differ in their cells, never in their tokens.
+#ifndef NEXUS_ENGINE_PROMPT_PLAN_H_
+#define NEXUS_ENGINE_PROMPT_PLAN_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/llm/chat_template.h"
+#include "nexus/llm/model.h"
+#include "nexus/schema/schema_frame.h"
+#include "nexus/schema/tool_schema.h"
+
+namespace nexus::engine {
+
+// What the model sees of a tool while it writes the arguments.
+enum class ArgumentMode {
+  kSchema,  // the full schema, spliced where possible
+  kIr,      // the compressed signature, as text
+};
+
+struct PromptPlan {
+  std::vector<llm::Token> history;
+  std::vector<llm::Token> block;
+  std::vector<llm::Token> user;
+  std::vector<llm::Token> preamble;
+  // The arguments continue the preamble with a space first: models learnt
+  // `"arguments": {` as tokens that begin with the space.
+  bool space_before_arguments = false;
+
+  size_t TokenCount() const {
+    return history.size() + block.size() + user.size() + preamble.size();
+  }
+};
+
+// The system prompt when a conversation brings none.
+inline constexpr std::string_view kDefaultSystemPrompt =
+    "You are a helpful assistant.";
+
+// Thread-safe after construction. The model must outlive it.
+class PromptPlanner {
+ public:
+  explicit PromptPlanner(const llm::Model* model);
+
+  const schema::SchemaFrame& frame() const { return frame_; }
+  // Why the history isn't rendered by the model's own template; empty if it is.
+  const std::string& template_note() const { return template_note_; }
+
+  // The last message must be the user's. `call_tool` is forced as the call's
+  // name.
+  Result<PromptPlan> PlanCall(std::span<const llm::ChatMessage> messages,
+                              std::span<const schema::ToolSchema> tools,
+                              ArgumentMode mode,
+                              std::string_view call_tool) const;
+
+  // A free-text answer to the conversation: no block, and the preamble opens
+  // the assistant's turn.
+  Result<PromptPlan> PlanAnswer(
+      std::span<const llm::ChatMessage> messages) const;
+
+  // The ids of a tool's schema block: what is compiled and what is spliced.
+  Result<std::vector<llm::Token>> BlockTokens(
+      std::span<const schema::ToolSchema> tools, ArgumentMode mode) const;
+
+  // A conversation up to, but not including, the last user turn.
+  Result<std::vector<llm::Token>> HistoryTokens(
+      std::span<const llm::ChatMessage> messages) const;
+
+ private:
+  Result<std::string> HistoryText(
+      std::span<const llm::ChatMessage> messages) const;
+  std::string FrameText(std::span<const llm::ChatMessage> messages) const;
+
+  const llm::Model* model_;
+  std::unique_ptr<llm::ChatTemplate> template_;  // null: frame only
+  schema::SchemaFrame frame_;
+  std::string template_note_;
+};
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_PROMPT_PLAN_H_

@@ -1,0 +1,265 @@
+#include "nexus/engine/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nexus/base/clock.h"
+#include "nexus/compile/block_compiler.h"
+#include "nexus/kv/splicer.h"
+
+namespace nexus::engine {
+namespace {
+
+constexpr llm::SequenceId kConversation = 0;
+
+using llm::Token;
+
+std::vector<Token> Concatenate(
+    std::initializer_list<std::span<const Token>> parts) {
+  std::vector<Token> all;
+  for (std::span<const Token> part : parts) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* total_ms)
+      : total_ms_(total_ms), start_(Clock::Monotonic().Now()) {}
+  ~Stopwatch() {
+    *total_ms_ += Milliseconds(Clock::Monotonic().Now() - start_);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double* total_ms_;
+  std::chrono::nanoseconds start_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::Create(const Engine* engine,
+                                                 int context_tokens) {
+  std::unique_ptr<Session> session(new Session());
+  session->engine_ = engine;
+  NEXUS_ASSIGN_OR_RETURN(session->context_, engine->NewContext(context_tokens));
+  if (engine->splice_status().ok()) {
+    auto access = llm::KvAccess::Create(session->context_.get());
+    if (access.ok()) session->access_ = std::move(access).value();
+  }
+  return session;
+}
+
+Status Session::UseFlashAttention(bool on) {
+  llm::ContextOptions options = context_->options();
+  options.flash_attention = on;
+  access_.reset();
+  context_.reset();
+  tokens_.clear();
+  exact_count_ = 0;
+  NEXUS_ASSIGN_OR_RETURN(
+      context_, llm::Context::Create(engine_->shared_model(), options));
+  if (engine_->splice_status().ok()) {
+    NEXUS_ASSIGN_OR_RETURN(access_, llm::KvAccess::Create(context_.get()));
+  }
+  return Status::Ok();
+}
+
+Status Session::Append(std::span<const Token> tokens, llm::Logits logits) {
+  NEXUS_RETURN_IF_ERROR(
+      context_->Decode(tokens, static_cast<llm::Position>(tokens_.size()),
+                       kConversation, logits));
+  if (exact_count_ == tokens_.size()) exact_count_ += tokens.size();
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  return Status::Ok();
+}
+
+Status Session::Decode(std::span<const Token> tokens, llm::Logits logits,
+                       TierReport* report) {
+  if (tokens.empty()) return Status::Ok();
+  const Stopwatch watch(&report->decode_ms);
+  report->prefilled_tokens += static_cast<int>(tokens.size());
+  return Append(tokens, logits);
+}
+
+Status Session::TruncateTo(size_t count) {
+  if (count >= tokens_.size()) return Status::Ok();
+  if (!context_->RemoveCells(kConversation, static_cast<llm::Position>(count),
+                             -1)) {
+    // Recurrent state can't be cut: begin anew.
+    context_->Clear();
+    count = 0;
+  }
+  tokens_.resize(count);
+  exact_count_ = std::min(exact_count_, count);
+  return Status::Ok();
+}
+
+Status Session::SplicingReady() const {
+  NEXUS_RETURN_IF_ERROR(engine_->splice_status());
+  NEXUS_RETURN_IF_ERROR(engine_->store_status());
+  if (access_ == nullptr) {
+    return UnimplementedError("splice: this session's cells can't be written");
+  }
+  return Status::Ok();
+}
+
+Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
+  const Stopwatch watch(&report->lookup_ms);
+  const kv::BlockKey key = engine_->VariantKey(tokens_, plan.block);
+  if (!engine_->store()->Contains(key)) {
+    return NotFoundError("exact-variant: none stored for this conversation");
+  }
+  NEXUS_ASSIGN_OR_RETURN(
+      auto block,
+      engine_->store()->Find(key, {.expected = &engine_->fingerprint()}));
+  const auto position = static_cast<llm::Position>(tokens_.size());
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::RecomputePlan whole,
+      kv::PlanRecompute({.policy = kv::RepairPolicy::kNone,
+                         .token_count = block->token_count()}));
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::SpliceResult spliced,
+      kv::Splice(*context_, *access_, engine_->rope(), *block, whole,
+                 {.sequence = kConversation, .position = position}));
+  report->lookup_ms -= spliced.write_ms;
+  report->write_ms = spliced.write_ms;
+  report->restored_tokens = static_cast<int>(plan.block.size());
+  report->staging_bytes = spliced.staging_bytes;
+  report->block_bytes = block->file_bytes();
+  report->block_file = block->path();
+  tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
+  exact_count_ = tokens_.size();
+  return Status::Ok();
+}
+
+Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
+                          TierReport* report) {
+  std::shared_ptr<const kv::KvBlock> block;
+  {
+    const Stopwatch watch(&report->lookup_ms);
+    NEXUS_ASSIGN_OR_RETURN(block, engine_->FindSplice(plan.block));
+  }
+  const auto position = static_cast<llm::Position>(tokens_.size());
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::RecomputePlan repair,
+      kv::PlanRecompute({.policy = options.policy,
+                         .token_count = static_cast<int>(plan.block.size()),
+                         .depth = position,
+                         .share = options.recompute_share,
+                         .sensitivity = block->sensitivity()}));
+  if (repair.share >= 1.0) {
+    return UnimplementedError(
+        "splice: at depth " + std::to_string(position) +
+        " the repair policy re-decodes everything, which is a prefill");
+  }
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::SpliceResult spliced,
+      kv::Splice(*context_, *access_, engine_->rope(), *block, repair,
+                 {.sequence = kConversation, .position = position}));
+  report->write_ms = spliced.write_ms;
+  report->repair_ms = spliced.repair_ms;
+  report->recomputed_tokens = spliced.recomputed_tokens;
+  report->spliced_tokens =
+      static_cast<int>(plan.block.size()) - spliced.recomputed_tokens;
+  report->decode_runs = repair.decode_calls;
+  report->recompute_share = repair.share;
+  report->staging_bytes = spliced.staging_bytes;
+  report->block_bytes = block->file_bytes();
+  report->block_file = block->path();
+  // exact_count_ stays where the block begins: nothing behind it is exact.
+  tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
+  return Status::Ok();
+}
+
+Result<TierReport> Session::Prepare(const PromptPlan& plan,
+                                    const PrepareOptions& options) {
+  TierReport report;
+  const std::vector<Token> all =
+      Concatenate({plan.history, plan.block, plan.user, plan.preamble});
+  if (all.empty()) return InvalidArgumentError("the prompt has no tokens");
+  const auto capacity = static_cast<size_t>(context_->options().context_tokens);
+  if (all.size() >= capacity) {
+    return ResourceExhaustedError(
+        "the prompt has " + std::to_string(all.size()) +
+        " tokens and the context " + std::to_string(capacity) +
+        "; raise --ctx or shorten the conversation");
+  }
+
+  // What the session already holds exactly. The last token is always decoded,
+  // for its logits.
+  const size_t limit = std::min({all.size() - 1, tokens_.size(), exact_count_});
+  size_t common = 0;
+  while (common < limit && tokens_[common] == all[common]) ++common;
+  const size_t block_begin = plan.history.size();
+  const size_t block_end = block_begin + plan.block.size();
+  const bool prefix_allowed =
+      options.tier == Tier::kAuto || options.tier == Tier::kExactPrefix;
+  if (!prefix_allowed) common = std::min(common, block_begin);
+  NEXUS_RETURN_IF_ERROR(TruncateTo(common));
+  common = tokens_.size();
+  report.reused_tokens = static_cast<int>(common);
+
+  const bool block_done = plan.block.empty() || common >= block_end;
+  if (!plan.block.empty() && block_done) {
+    report.tier = Tier::kExactPrefix;
+  } else if (options.tier == Tier::kExactPrefix) {
+    report.reasons.push_back(
+        "exact-prefix: the session doesn't hold this schema behind this "
+        "conversation");
+  }
+
+  // A tier that fails must not fail the request: the reason is kept and the
+  // text is decoded.
+  if (!block_done && common <= block_begin && options.tier != Tier::kPrefill &&
+      options.tier != Tier::kExactPrefix) {
+    const Status ready = SplicingReady();
+    if (!ready.ok()) {
+      report.reasons.push_back(ready.message());
+    } else {
+      NEXUS_RETURN_IF_ERROR(
+          Decode(std::span(plan.history).subspan(tokens_.size()),
+                 llm::Logits::kNone, &report));
+      for (const Tier tier : {Tier::kExactVariant, Tier::kSplice}) {
+        if (options.tier != Tier::kAuto && options.tier != tier) continue;
+        const Status brought = tier == Tier::kExactVariant
+                                   ? TryVariant(plan, &report)
+                                   : TrySplice(plan, options, &report);
+        if (brought.ok()) {
+          report.tier = tier;
+          break;
+        }
+        if (brought.code() == StatusCode::kCancelled) return brought;
+        report.reasons.push_back(brought.message());
+      }
+    }
+  }
+
+  // One decode for all that is left: batches are cheaper whole.
+  NEXUS_RETURN_IF_ERROR(Decode(std::span(all).subspan(tokens_.size()),
+                               llm::Logits::kLast, &report));
+  return report;
+}
+
+Status Session::StoreVariant(const PromptPlan& plan) {
+  const size_t begin = plan.history.size();
+  const size_t end = begin + plan.block.size();
+  if (access_ == nullptr || engine_->store() == nullptr || plan.block.empty() ||
+      exact_count_ < end || tokens_.size() < end) {
+    return Status::Ok();
+  }
+  if (engine_->store()->Contains(
+          engine_->VariantKey(plan.history, plan.block))) {
+    return Status::Ok();
+  }
+  return compile::MakeVariant(
+             engine_->CompileEnvironmentFor(context_.get(), access_.get()),
+             {.sequence = kConversation,
+              .preceding = plan.history,
+              .tokens = plan.block})
+      .status();
+}
+
+}  // namespace nexus::engine

@@ -1,0 +1,92 @@
+// Session: one conversation's KV cells, and how a plan's tokens come into them.
+//
+// A session owns a llama context with two sequences: 0 is the conversation, 1
+// is KvAccess's scratch. Having a context of its own is what makes a session
+// bit-stable: in a shared cache a neighbour would shift cell indices and with
+// them the order of additions.
+#ifndef NEXUS_ENGINE_SESSION_H_
+#define NEXUS_ENGINE_SESSION_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/engine/engine.h"
+#include "nexus/engine/prompt_plan.h"
+#include "nexus/engine/tier.h"
+#include "nexus/kv/recompute_plan.h"
+#include "nexus/llm/context.h"
+#include "nexus/llm/kv_access.h"
+
+namespace nexus::engine {
+
+struct PrepareOptions {
+  Tier tier = Tier::kAuto;
+  // The paper's curve unless a calibrated profile or the user says otherwise.
+  kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
+  double recompute_share = -1;  // < 0: the policy's own curve
+};
+
+// Owned by one thread. The engine must outlive it.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> Create(const Engine* engine,
+                                                 int context_tokens = 0);
+
+  // Brings the plan's tokens into the context, block by the cheapest tier that
+  // `options` allows, and leaves the logits of the last one at hand. Asking for
+  // a tier that isn't to be had falls to prefill, with the reason in the
+  // report; kResourceExhausted when the plan doesn't fit the context.
+  Result<TierReport> Prepare(const PromptPlan& plan,
+                             const PrepareOptions& options);
+
+  // Decodes more tokens behind what is there.
+  Status Append(std::span<const llm::Token> tokens, llm::Logits logits);
+
+  // The last row of logits. Valid until the next Prepare or Append.
+  std::span<const float> logits() const { return context_->LogitsRow(0); }
+
+  // Tokens now in the context, and how many of the first were decoded or
+  // restored exactly (a spliced token and all behind it are not).
+  std::span<const llm::Token> tokens() const { return tokens_; }
+  size_t exact_count() const { return exact_count_; }
+
+  // Drops everything from `count` tokens on.
+  Status TruncateTo(size_t count);
+
+  // Keeps the plan's block cells as an exact variant in the store, if they are
+  // exact and not yet there. After an answer, never before one.
+  Status StoreVariant(const PromptPlan& plan);
+
+  // Replaces the context by an empty one with this setting: benchmarks compare
+  // each arm at its best.
+  Status UseFlashAttention(bool on);
+
+  llm::Context& context() { return *context_; }
+  // Null when this model's cells can't be read or written.
+  llm::KvAccess* access() { return access_.get(); }
+
+ private:
+  Session() = default;
+  Status Decode(std::span<const llm::Token> tokens, llm::Logits logits,
+                TierReport* report);
+  // Why neither of the next two could work here at all.
+  Status SplicingReady() const;
+  // Each brings the block in behind the history, or returns why it can't and
+  // leaves the context as it was.
+  Status TryVariant(const PromptPlan& plan, TierReport* report);
+  Status TrySplice(const PromptPlan& plan, const PrepareOptions& options,
+                   TierReport* report);
+
+  const Engine* engine_ = nullptr;
+  std::unique_ptr<llm::Context> context_;
+  std::unique_ptr<llm::KvAccess> access_;
+  std::vector<llm::Token> tokens_;
+  size_t exact_count_ = 0;
+};
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_SESSION_H_
