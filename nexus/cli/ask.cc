@@ -1,0 +1,346 @@
+// nexus ask: the main job. Route the question, splice the schema, write the
+// call, and, when told to, run it.
+#include "nexus/engine/ask.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "nexus/base/clock.h"
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/route_view.h"
+#include "nexus/cli/terminal.h"
+
+namespace nexus::cli {
+namespace {
+
+struct AskFlags {
+  std::string question;
+  std::string mode = "schema";
+  std::string tool;
+  std::string system;
+  std::vector<std::string> servers;
+  RepairFlags repair;
+  int max_tokens = 512;
+  double temperature = 0;
+  uint32_t seed = 1;
+  bool execute = false;
+  bool answer = false;
+};
+
+void Row(const char* label, const std::string& text) {
+  std::printf("%s %s\n",
+              Styled(std::string(label) +
+                         std::string(std::string_view(label).size() < 8
+                                         ? 8 - std::string_view(label).size()
+                                         : 0,
+                                     ' '),
+                     Style::kDim)
+                  .c_str(),
+              text.c_str());
+  std::fflush(stdout);
+}
+
+void PrintRoute(const route::RouteDecision& decision) {
+  if (decision.candidates.empty()) {
+    Row("route", Styled("abstain", Style::kWarn) + "  " + decision.reason);
+    return;
+  }
+  const route::Candidate& best = decision.candidates.front();
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, "cosine %.3f, margin %.4f, tau %.4f",
+                static_cast<double>(best.dense),
+                static_cast<double>(decision.margin),
+                static_cast<double>(decision.threshold));
+  const bool abstained = decision.outcome == route::Outcome::kAbstain;
+  Row("route",
+      (abstained ? Styled("abstain", Style::kWarn)
+                 : Styled(schema::ToolId(decision.tool(best)), Style::kBold)) +
+          "  (" + numbers + ")");
+  Row("", Styled(decision.reason, Style::kDim));
+}
+
+void PrintTier(const engine::TierReport& tier) {
+  std::string text = Styled(engine::TierName(tier.tier), Style::kGood);
+  const int stored = tier.spliced_tokens + tier.restored_tokens;
+  if (stored > 0) {
+    text += "  " + FormatCount(stored) + " tokens from a " +
+            FormatBytes(tier.block_bytes) + " block in " +
+            FormatMs(tier.lookup_ms + tier.write_ms);
+  }
+  if (tier.recomputed_tokens > 0) {
+    text += ", " + FormatCount(tier.recomputed_tokens) + " re-decoded in " +
+            FormatMs(tier.repair_ms);
+  }
+  text += (stored > 0 ? ", " : "  ") + FormatCount(tier.prefilled_tokens) +
+          " prefilled in " + FormatMs(tier.decode_ms);
+  if (tier.reused_tokens > 0) {
+    text += ", " + FormatCount(tier.reused_tokens) + " reused";
+  }
+  Row("tier", text);
+  if (tier.tier == engine::Tier::kPrefill) {
+    for (const std::string& reason : tier.reasons) {
+      Row("", Styled(reason, Style::kDim));
+    }
+  }
+}
+
+Json TierJson(const engine::TierReport& tier) {
+  return {{"tier", std::string(engine::TierName(tier.tier))},
+          {"reasons", tier.reasons},
+          {"reused_tokens", tier.reused_tokens},
+          {"restored_tokens", tier.restored_tokens},
+          {"spliced_tokens", tier.spliced_tokens},
+          {"recomputed_tokens", tier.recomputed_tokens},
+          {"prefilled_tokens", tier.prefilled_tokens},
+          {"recompute_share", tier.recompute_share},
+          {"ms",
+           {{"lookup", tier.lookup_ms},
+            {"write", tier.write_ms},
+            {"repair", tier.repair_ms},
+            {"prefill", tier.decode_ms}}},
+          {"block_bytes", tier.block_bytes}};
+}
+
+Json ResultJson(const AskFlags& flags, const engine::AskResult& result) {
+  Json object = {{"question", flags.question}};
+  if (flags.tool.empty()) object["route"] = DecisionJson(result.decision);
+  if (!result.tool.has_value()) {
+    object["tool"] = nullptr;
+    return object;
+  }
+  object["tool"] = schema::ToolId(*result.tool);
+  object["mode"] = flags.mode;
+  object["call"] = {{"name", result.tool->name},
+                    {"arguments", result.call.arguments},
+                    {"valid", result.call.valid},
+                    {"invalid_reason", result.call.invalid_reason},
+                    {"repair_rounds", result.call.repair_rounds},
+                    {"closed_at_limit", result.call.closed_at_limit},
+                    {"relaxed", result.call.relaxed},
+                    {"sampled_tokens", result.call.sampled_tokens}};
+  object["tier"] = TierJson(result.tier);
+  object["tokens"] = {{"history", result.plan.history.size()},
+                      {"block", result.plan.block.size()},
+                      {"user", result.plan.user.size()},
+                      {"preamble", result.plan.preamble.size()}};
+  object["ms"] = {{"route", result.route_ms},
+                  {"plan", result.plan_ms},
+                  {"prepare", result.prepare_ms},
+                  {"ttft", result.ttft_ms},
+                  {"total", result.total_ms}};
+  return object;
+}
+
+// The model's answer in words, from the question and the tool's result. The
+// schema isn't in this context: what the client sends next turn won't hold it
+// either.
+Result<std::string> Answer(const engine::Engine& engine,
+                           engine::Session& session, const AskFlags& flags,
+                           std::vector<llm::ChatMessage> messages,
+                           bool stream) {
+  NEXUS_ASSIGN_OR_RETURN(const engine::PromptPlan plan,
+                         engine.planner().PlanAnswer(messages));
+  NEXUS_RETURN_IF_ERROR(session.Prepare(plan, {}).status());
+  NEXUS_ASSIGN_OR_RETURN(
+      auto sampler,
+      llm::Sampler::Create(
+          engine.model(), {.temperature = static_cast<float>(flags.temperature),
+                           .seed = flags.seed}));
+  std::string text;
+  for (int i = 0; i < flags.max_tokens && !Interrupted(); ++i) {
+    NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
+                           sampler->Sample(session.logits()));
+    if (engine.model().IsEndOfGeneration(token)) break;
+    const std::string piece = engine.model().TokenText(token);
+    text += piece;
+    if (stream) {
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      std::fflush(stdout);
+    }
+    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+  }
+  return text;
+}
+
+// After the answer is out: keep exact cells for the next start.
+void KeepVariant(engine::Session& session, const engine::PromptPlan& plan) {
+  if (const Status kept = session.StoreVariant(plan); !kept.ok()) {
+    Note("exact cells not kept: " + kept.message());
+  }
+}
+
+int Run(const GlobalOptions& globals, const AskFlags& flags) {
+  auto prepare = ParseRepairFlags(flags.repair);
+  if (!prepare.ok()) return Fail(prepare.status());
+  auto source = LoadTools(globals);
+  if (!source.ok()) return Fail(source.status());
+  if (flags.execute && source->catalog == nullptr) {
+    return Fail(InvalidArgumentError(
+        "--execute needs --mcp: a registry file has no server to call"));
+  }
+  auto routing = MakeRouting(globals, source->tools);
+  if (!routing.ok()) return Fail(routing.status());
+  if (!routing->note.empty()) Note("BM25 only: " + routing->note);
+  auto engine = MakeEngine(globals);
+  if (!engine.ok()) return Fail(engine.status());
+  auto session = engine::Session::Create(engine->get());
+  if (!session.ok()) return Fail(session.status());
+
+  std::vector<llm::ChatMessage> messages;
+  if (!flags.system.empty()) {
+    messages.push_back({.role = "system", .content = flags.system});
+  }
+  messages.push_back({.role = "user", .content = flags.question});
+
+  const bool show = !globals.json;
+  bool first_piece = true;
+  engine::AskOptions options;
+  options.mode = flags.mode == "ir" ? engine::ArgumentMode::kIr
+                                    : engine::ArgumentMode::kSchema;
+  options.prepare = *prepare;
+  options.forced_tool = flags.tool;
+  options.servers = flags.servers;
+  options.call.max_tokens = flags.max_tokens;
+  options.call.temperature = static_cast<float>(flags.temperature);
+  options.call.seed = flags.seed;
+  options.arrived_at = Clock::Monotonic().Now();
+  if (show) {
+    options.on_route = PrintRoute;
+    options.on_prepared = [](const schema::ToolSchema&,
+                             const engine::TierReport& tier) {
+      PrintTier(tier);
+    };
+    options.call.on_text = [&](std::string_view piece) {
+      if (first_piece) {
+        std::printf("%s ", Styled("call    ", Style::kDim).c_str());
+        first_piece = false;
+        while (piece.starts_with(' ')) piece.remove_prefix(1);
+      }
+      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      std::fflush(stdout);
+    };
+  }
+  engine::Asker asker(engine->get(), session->get(), routing->router.get());
+  auto result = asker.Ask(messages, options);
+  if (show && !first_piece) std::printf("\n");
+  if (!result.ok()) return Fail(result.status());
+
+  Json object = ResultJson(flags, *result);
+  if (!result->tool.has_value()) {
+    if (globals.json) {
+      PrintJson(object);
+    } else {
+      Row("",
+          "no tool fits this question; `nexus route` shows the candidates, "
+          "--tool NAME forces one");
+    }
+    return kExitAbstained;
+  }
+  if (show) {
+    Row("ttft",
+        FormatMs(result->ttft_ms) + "  (route " + FormatMs(result->route_ms) +
+            ", prompt " + FormatMs(result->plan_ms + result->prepare_ms) +
+            "), all of it " + FormatMs(result->total_ms) + ", " +
+            FormatCount(result->call.sampled_tokens) + " tokens sampled");
+    if (!result->call.valid) {
+      Row("invalid", Styled(result->call.invalid_reason, Style::kBad));
+    }
+  }
+
+  int code = result->call.valid ? kExitOk : kExitToolError;
+  if (flags.execute && result->call.valid) {
+    const auto start = Clock::Monotonic().Now();
+    auto called = source->catalog->Call(*result->tool, result->call.arguments,
+                                        {.cancel = &Interrupted()});
+    const double call_ms = Milliseconds(Clock::Monotonic().Now() - start);
+    if (!called.ok()) {
+      if (globals.json) {
+        object["result"] = {{"error", called.status().ToString()}};
+        PrintJson(object);
+      }
+      return Fail(called.status());
+    }
+    object["result"] = {{"is_error", called->is_error},
+                        {"text", called->text},
+                        {"ms", call_ms}};
+    if (!called->structured.is_null()) {
+      object["result"]["structured"] = called->structured;
+    }
+    if (called->is_error) code = kExitToolError;
+    if (show) {
+      Row("result",
+          Styled(called->is_error ? "the tool reports an error" : "ok",
+                 called->is_error ? Style::kBad : Style::kGood) +
+              "  " + FormatMs(call_ms));
+      std::printf("%s\n", called->text.c_str());
+    }
+    if (flags.answer && !called->is_error) {
+      messages.push_back(
+          {.role = "assistant",
+           .tool_calls = {{.id = "call_1",
+                           .name = result->tool->name,
+                           .arguments = DumpJson(result->call.arguments)}}});
+      messages.push_back({.role = "tool",
+                          .content = called->text,
+                          .tool_call_id = "call_1",
+                          .tool_name = result->tool->name});
+      if (show) std::printf("%s ", Styled("answer  ", Style::kDim).c_str());
+      auto answer =
+          Answer(**engine, **session, flags, std::move(messages), show);
+      if (show) std::printf("\n");
+      if (!answer.ok()) return Fail(answer.status());
+      object["answer"] = *answer;
+    }
+  }
+  if (globals.json) PrintJson(object);
+  if (!flags.answer) KeepVariant(**session, result->plan);
+  return code;
+}
+
+}  // namespace
+
+void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand(
+      "ask", "Route a question to a tool, write the call, and run it");
+  auto flags = std::make_shared<AskFlags>();
+  command->add_option("question", flags->question, "What you want")->required();
+  AddToolFlags(command, globals);
+  command->add_flag("-x,--execute", flags->execute,
+                    "Call the tool and show its result");
+  command
+      ->add_flag("--answer", flags->answer,
+                 "Then let the model answer in words from the result")
+      ->needs("--execute");
+  command
+      ->add_option("--mode", flags->mode,
+                   "What the model sees of the tool: the full schema (spliced) "
+                   "or its IR signature (about 20 tokens)")
+      ->check(CLI::IsMember({"schema", "ir"}))
+      ->capture_default_str();
+  command->add_option("--tool", flags->tool,
+                      "Skip routing and call this tool (server/name)");
+  command->add_option("--server", flags->servers,
+                      "Route only among this server's tools");
+  command->add_option("--system", flags->system, "System prompt");
+  AddRepairFlags(command, &flags->repair);
+  command
+      ->add_option("--max-tokens", flags->max_tokens,
+                   "Longest call or answer, in tokens")
+      ->check(CLI::Range(16, 1 << 16))
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", flags->temperature,
+                   "0 takes the most likely token")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str();
+  command->add_option("--seed", flags->seed)->capture_default_str();
+  AddModelFlags(command, globals);
+  AddRouteFlags(command, globals);
+  AddJsonFlag(command, globals);
+  command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
+}
+
+}  // namespace nexus::cli

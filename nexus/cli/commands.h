@@ -1,0 +1,29 @@
+// One function a subcommand: declares its flags on `app` and sets `*action`
+// when it was chosen. `globals` is filled by the time the action runs.
+#ifndef NEXUS_CLI_COMMANDS_H_
+#define NEXUS_CLI_COMMANDS_H_
+
+#include "nexus/cli/common.h"
+
+namespace nexus::cli {
+
+void AddPullCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddToolsCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddCompileCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddInspectCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddRouteCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddBenchCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddDoctorCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+
+// --mcp, --tools: where tools come from.
+void AddToolFlags(CLI::App* command, GlobalOptions* globals);
+// --model, --store, --ctx, --threads, --flash-attention, --kv-type.
+void AddModelFlags(CLI::App* command, GlobalOptions* globals);
+// --encoder, --tau.
+void AddRouteFlags(CLI::App* command, GlobalOptions* globals);
+void AddJsonFlag(CLI::App* command, GlobalOptions* globals);
+
+}  // namespace nexus::cli
+
+#endif  // NEXUS_CLI_COMMANDS_H_

@@ -1,0 +1,213 @@
+#include "nexus/cli/common.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "nexus/base/file_system.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/kv/recompute_plan.h"
+#include "nexus/pull/model_catalog.h"
+
+namespace nexus::cli {
+
+int Fail(const Status& status) {
+  Note(status.message());
+  return ExitCodeFor(status);
+}
+
+void PrintJson(const Json& object) {
+  Json all = {{"schema_version", kJsonSchemaVersion}};
+  all.update(object);
+  std::printf("%s\n", DumpJson(all).c_str());
+}
+
+Result<ToolSource> LoadTools(const GlobalOptions& options) {
+  ToolSource source;
+  if (options.mcp_files.empty() && options.tools_file.empty()) {
+    return InvalidArgumentError(
+        "no tools: give --mcp FILE (a client's mcpServers JSON) or --tools "
+        "FILE (a registry, JSON lines)");
+  }
+  if (!options.tools_file.empty()) {
+    std::vector<std::string> skipped;
+    NEXUS_ASSIGN_OR_RETURN(
+        source.tools, schema::ReadRegistryFile(options.tools_file, &skipped));
+    for (const std::string& line : skipped) Note("skipped " + line);
+  }
+  std::vector<mcp::McpServerConfig> servers;
+  for (const std::string& file : options.mcp_files) {
+    NEXUS_ASSIGN_OR_RETURN(auto more, mcp::ReadMcpConfigFile(file));
+    std::move(more.begin(), more.end(), std::back_inserter(servers));
+  }
+  if (!servers.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(source.catalog,
+                           mcp::McpCatalog::Open(std::move(servers)));
+    for (const mcp::ServerReport& report : source.catalog->reports()) {
+      if (!report.status.ok() &&
+          report.status.code() != StatusCode::kCancelled) {
+        Note(report.status.message());
+      }
+      for (const std::string& warning : report.warnings) Note(warning);
+    }
+    source.tools.insert(source.tools.end(), source.catalog->tools().begin(),
+                        source.catalog->tools().end());
+  }
+  if (source.tools.empty()) {
+    return UnavailableError(
+        "no tools: every server failed or listed none; see the lines above");
+  }
+  return source;
+}
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(
+    const GlobalOptions& options) {
+  engine::EngineOptions engine_options;
+  NEXUS_ASSIGN_OR_RETURN(engine_options.model_path,
+                         pull::ResolveModel(options.model));
+  engine_options.store_dir = options.store;
+  engine_options.context_tokens = options.context_tokens;
+  engine_options.threads = options.threads;
+  if (options.flash_attention != "auto") {
+    engine_options.flash_attention = options.flash_attention == "on";
+  }
+  engine_options.kv_type =
+      options.kv_type == "f32" ? llm::KvType::kF32 : llm::KvType::kF16;
+  return engine::Engine::Create(engine_options);
+}
+
+std::string ProgramDir() {
+  std::array<char, 4096> path{};
+  const ssize_t length =
+      ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  if (length <= 0) return "";
+  return std::filesystem::path(
+             std::string(path.data(), static_cast<size_t>(length)))
+      .parent_path()
+      .string();
+}
+
+Result<std::string> FindEncoder(const GlobalOptions& options) {
+  if (!options.encoder.empty()) {
+    if (!std::filesystem::exists(options.encoder)) {
+      return NotFoundError("encoder " + options.encoder + ": no such file");
+    }
+    return options.encoder;
+  }
+  const std::string name = "all-MiniLM-L6-v2-Q8_0.gguf";
+  const std::string program = ProgramDir();
+  // Installed (bin/ beside share/), then the build tree (build/<preset>/).
+  for (const std::string& dir :
+       {program + "/../share/nexus/models", program + "/../../models"}) {
+    const std::string path = dir + "/" + name;
+    if (std::filesystem::exists(path)) {
+      return std::filesystem::weakly_canonical(path).string();
+    }
+  }
+  return NotFoundError("encoder " + name +
+                       " isn't beside the program; give --encoder FILE");
+}
+
+Result<Routing> MakeRouting(const GlobalOptions& options,
+                            std::vector<schema::ToolSchema> tools) {
+  Routing routing;
+  auto path = FindEncoder(options);
+  if (path.ok()) {
+    auto embedder =
+        llm::LoadEncoder({.path = *path, .threads = options.threads});
+    if (embedder.ok()) {
+      routing.embedder = std::move(embedder).value();
+    } else {
+      routing.note = embedder.status().message();
+    }
+  } else {
+    routing.note = path.status().message();
+  }
+  // An encoder that was asked for by name must not be replaced silently.
+  if (routing.embedder == nullptr && !options.encoder.empty()) {
+    return NotFoundError(routing.note);
+  }
+  ProgressLine line("embedding tools");
+  NEXUS_ASSIGN_OR_RETURN(
+      auto index, route::ToolIndex::Build(
+                      std::move(tools), routing.embedder.get(),
+                      {.cache_path = UserCacheDir() + "/embeddings.slb",
+                       .progress = [&](int done, int total) {
+                         line.Update(
+                             static_cast<double>(done) / std::max(1, total),
+                             FormatCount(done) + " of " + FormatCount(total));
+                       }}));
+  line.Done();
+  for (const std::string& warning : index->warnings()) Note(warning);
+  route::RouterOptions router_options;
+  router_options.gate.tau = static_cast<float>(options.tau);
+  routing.router = std::make_unique<route::Router>(
+      std::move(index), routing.embedder.get(), router_options);
+  return routing;
+}
+
+void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
+  command
+      ->add_option("--tier", flags->tier,
+                   "How the schema comes into the context: auto, exact-prefix, "
+                   "exact-variant, splice or prefill")
+      ->check(CLI::IsMember(
+          {"auto", "exact-prefix", "exact-variant", "splice", "prefill"}))
+      ->capture_default_str();
+  command
+      ->add_option("--policy", flags->policy,
+                   "Which spliced tokens are decoded again (default: suffix, "
+                   "growing from 0 % at 256 tokens to 100 % at 2,048)")
+      ->check(CLI::IsMember(
+          {"none", "suffix", "head", "sensitivity", "head-tail", "full"}));
+  command
+      ->add_option("--budget", flags->budget,
+                   "fast: nothing; balanced: the 15 % most sensitive tokens; "
+                   "strict: 22 %")
+      ->check(CLI::IsMember({"strict", "balanced", "fast"}))
+      ->excludes("--policy");
+  command
+      ->add_option("--recompute", flags->recompute_percent,
+                   "Share of the block to decode again, in percent")
+      ->check(CLI::Range(0.0, 100.0));
+}
+
+Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags) {
+  engine::PrepareOptions options;
+  const auto tier = engine::ParseTier(flags.tier);
+  if (!tier.has_value()) {
+    return InvalidArgumentError("--tier: unknown tier '" + flags.tier + "'");
+  }
+  options.tier = *tier;
+  if (!flags.policy.empty()) {
+    const auto policy = kv::ParseRepairPolicy(flags.policy);
+    if (!policy.has_value()) {
+      return InvalidArgumentError("--policy: unknown policy '" + flags.policy +
+                                  "'");
+    }
+    options.policy = *policy;
+    // These have no curve of their own.
+    if (options.policy != kv::RepairPolicy::kSuffix) {
+      options.recompute_share = 0.22;
+    }
+  }
+  if (flags.budget == "fast") {
+    options.policy = kv::RepairPolicy::kNone;
+    options.recompute_share = 0;
+  } else if (!flags.budget.empty()) {
+    options.policy = kv::RepairPolicy::kSensitivity;
+    options.recompute_share = flags.budget == "strict" ? 0.22 : 0.15;
+  }
+  if (flags.recompute_percent >= 0) {
+    options.recompute_share = flags.recompute_percent / 100;
+  }
+  return options;
+}
+
+}  // namespace nexus::cli

@@ -1,0 +1,92 @@
+// What all commands share: global flags, where tools come from, and making an
+// engine or a router out of them.
+#ifndef NEXUS_CLI_COMMON_H_
+#define NEXUS_CLI_COMMON_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/engine/engine.h"
+#include "nexus/engine/session.h"
+#include "nexus/llm/embedder.h"
+#include "nexus/mcp/catalog.h"
+#include "nexus/route/router.h"
+#include "nexus/schema/tool_schema.h"
+
+namespace nexus::cli {
+
+// Bumped when a field of a --json output changes its meaning or goes away.
+inline constexpr int kJsonSchemaVersion = 1;
+
+struct GlobalOptions {
+  std::string model;  // name or path; empty: the default model
+  std::string store;
+  std::string encoder;
+  std::vector<std::string> mcp_files;
+  std::string tools_file;
+  std::string flash_attention = "auto";
+  std::string kv_type = "f16";
+  double tau = 0.0136;
+  int context_tokens = 8192;
+  int threads = 0;
+  bool json = false;
+  bool verbose = false;
+  bool quiet = false;
+};
+
+// What a subcommand does once the command line is parsed; returns the exit
+// code.
+using Action = std::function<int()>;
+
+// Prints "nexus: MESSAGE" on standard error and gives the exit code.
+int Fail(const Status& status);
+// One JSON object, with "schema_version" first, on standard output.
+void PrintJson(const Json& object);
+
+struct ToolSource {
+  std::vector<schema::ToolSchema> tools;
+  // Set when MCP servers are attached; null for a registry file.
+  std::unique_ptr<mcp::McpCatalog> catalog;
+};
+
+// From --mcp and --tools. Servers that fail are noted on standard error and
+// hide nothing of the others. kInvalidArgument when neither is given,
+// kUnavailable when no tool is left.
+Result<ToolSource> LoadTools(const GlobalOptions& options);
+
+Result<std::unique_ptr<engine::Engine>> MakeEngine(
+    const GlobalOptions& options);
+
+// The committed encoder beside the program or in the source tree, or --encoder.
+Result<std::string> FindEncoder(const GlobalOptions& options);
+
+struct Routing {
+  std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, note says why
+  std::unique_ptr<route::Router> router;
+  std::string note;
+};
+Result<Routing> MakeRouting(const GlobalOptions& options,
+                            std::vector<schema::ToolSchema> tools);
+
+// The folder of the running program; empty when it can't be found.
+std::string ProgramDir();
+
+// Flags of `engine::PrepareOptions`, as ask and bench take them.
+struct RepairFlags {
+  std::string tier = "auto";
+  std::string policy;
+  std::string budget;
+  double recompute_percent = -1;
+};
+void AddRepairFlags(CLI::App* command, RepairFlags* flags);
+Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags);
+
+}  // namespace nexus::cli
+
+#endif  // NEXUS_CLI_COMMON_H_

@@ -1,0 +1,231 @@
+// nexus doctor: what is on, what is off, and why, on this machine.
+#include <cstdio>
+#include <thread>
+
+#include "nexus/base/clock.h"
+#include "nexus/base/file_system.h"
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/pull/model_catalog.h"
+#include "nexus/simd/int8_scan.h"
+
+namespace nexus::cli {
+namespace {
+
+enum class State { kOn, kOff, kProblem };
+
+struct Finding {
+  std::string part;
+  State state;
+  std::string text;
+};
+
+std::string_view StateName(State state) {
+  switch (state) {
+    case State::kOn:
+      return "on";
+    case State::kOff:
+      return "off";
+    case State::kProblem:
+      return "problem";
+  }
+  return "";
+}
+
+class Report {
+ public:
+  void Add(std::string part, State state, std::string text) {
+    findings_.push_back({std::move(part), state, std::move(text)});
+  }
+  bool HasProblem() const {
+    for (const Finding& finding : findings_) {
+      if (finding.state == State::kProblem) return true;
+    }
+    return false;
+  }
+  Json ToJson() const {
+    Json list = Json::array();
+    for (const Finding& finding : findings_) {
+      list.push_back({{"part", finding.part},
+                      {"state", std::string(StateName(finding.state))},
+                      {"text", finding.text}});
+    }
+    return {{"findings", std::move(list)}, {"ok", !HasProblem()}};
+  }
+  void Print() const {
+    for (const Finding& finding : findings_) {
+      const Style style = finding.state == State::kOn    ? Style::kGood
+                          : finding.state == State::kOff ? Style::kWarn
+                                                         : Style::kBad;
+      std::printf("%-10s %s  %s\n", finding.part.c_str(),
+                  Styled(finding.state == State::kOn    ? "on "
+                         : finding.state == State::kOff ? "off"
+                                                        : "BAD",
+                         style)
+                      .c_str(),
+                  finding.text.c_str());
+    }
+  }
+
+ private:
+  std::vector<Finding> findings_;
+};
+
+void CheckMachine(Report* report) {
+  report->Add("machine", State::kOn,
+              std::to_string(std::thread::hardware_concurrency()) +
+                  " cores, INT8 scan on " + simd::Int8ScanTargetName() +
+                  ", engine " + llm::EngineVersion());
+  report->Add("cache", State::kOn, UserCacheDir());
+}
+
+void CheckRouting(const GlobalOptions& globals, Report* report) {
+  auto path = FindEncoder(globals);
+  if (!path.ok()) {
+    report->Add("encoder", State::kOff,
+                path.status().message() + "; routing by BM25 alone");
+    return;
+  }
+  auto encoder = llm::LoadEncoder({.path = *path, .threads = globals.threads});
+  if (!encoder.ok()) {
+    report->Add("encoder", State::kProblem, encoder.status().message());
+    return;
+  }
+  const std::vector<std::string> query = {"what is the weather like in Seoul"};
+  double best_ms = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = Clock::Monotonic().Now();
+    const auto vectors = (*encoder)->Embed(query, llm::TextRole::kQuery);
+    if (!vectors.ok()) {
+      report->Add("encoder", State::kProblem, vectors.status().message());
+      return;
+    }
+    best_ms = std::min(best_ms, Milliseconds(Clock::Monotonic().Now() - start));
+  }
+  report->Add("encoder", State::kOn,
+              *path + ", " + std::to_string((*encoder)->dimension()) +
+                  " dimensions, a query in " + FormatMs(best_ms));
+  char tau[64];
+  std::snprintf(tau, sizeof tau, "margin rule, tau %.4f (uncalibrated)",
+                globals.tau);
+  report->Add("gate", State::kOn, tau);
+  report->Add("reranker", State::kOff,
+              "no cross-encoder yet: close calls go by the fused order");
+}
+
+void CheckModel(const GlobalOptions& globals, Report* report) {
+  auto path = pull::ResolveModel(globals.model);
+  if (!path.ok()) {
+    report->Add("model", State::kProblem, path.status().message());
+    return;
+  }
+  auto engine = MakeEngine(globals);
+  if (!engine.ok()) {
+    report->Add("model", State::kProblem, engine.status().message());
+    return;
+  }
+  const llm::ModelInfo& info = (*engine)->model().info();
+  report->Add("model", State::kOn,
+              info.description + ", " + std::to_string(info.layer_count) +
+                  " layers, trained to " + FormatCount(info.context_train) +
+                  " tokens: " + info.path);
+  const engine::PromptPlanner& planner = (*engine)->planner();
+  report->Add("frame", State::kOn,
+              planner.frame().family + ": " + planner.frame().reason);
+  if (!planner.template_note().empty()) {
+    report->Add("template", State::kOff, planner.template_note());
+  }
+  const engine::AttentionChoice& attention = (*engine)->attention();
+  report->Add("flash att.",
+              attention.flash_attention ? State::kOn : State::kOff,
+              attention.reason +
+                  (attention.flash_attention ? "" : "; V is transposed"));
+  const Status& splice = (*engine)->splice_status();
+  if (splice.ok()) {
+    report->Add("splice", State::kOn,
+                "RoPE proven in every layer: " + (*engine)->rope().Describe() +
+                    "; " + FormatBytes((*engine)->kv_layout().BytesPerToken()) +
+                    " a token");
+  } else {
+    report->Add("splice", State::kOff,
+                splice.message() + "; schemas are prefilled as text");
+  }
+  report->Add("profile", State::kOff,
+              "not calibrated: suffix repair, 0 % up to 256 tokens deep, "
+              "linear to 100 % at 2,048");
+  if (kv::BlockStore* store = (*engine)->store()) {
+    auto blocks = store->List();
+    const size_t count = blocks.ok() ? blocks->size() : 0;
+    report->Add("store", State::kOn,
+                std::to_string(count) + " blocks, " +
+                    FormatBytes(store->TotalBytes()) + " of at most " +
+                    FormatBytes(store->max_bytes()) + " in " + store->dir());
+    if (const Status index = store->index_status(); !index.ok()) {
+      report->Add("index", State::kOff, index.message());
+    }
+  } else {
+    report->Add("store", State::kProblem,
+                (*engine)->store_status().message() +
+                    "; schemas are prefilled as text");
+  }
+}
+
+void CheckServers(const GlobalOptions& globals, Report* report) {
+  for (const std::string& file : globals.mcp_files) {
+    auto servers = mcp::ReadMcpConfigFile(file);
+    if (!servers.ok()) {
+      report->Add("mcp", State::kProblem, servers.status().message());
+      continue;
+    }
+    auto catalog = mcp::McpCatalog::Open(std::move(*servers));
+    if (!catalog.ok()) {
+      report->Add("mcp", State::kProblem, catalog.status().message());
+      continue;
+    }
+    for (const mcp::ServerReport& server : (*catalog)->reports()) {
+      if (server.status.code() == StatusCode::kCancelled) {
+        report->Add("mcp", State::kOff, server.name + ": disabled in " + file);
+      } else if (!server.status.ok()) {
+        report->Add("mcp", State::kProblem, server.status.message());
+      } else {
+        report->Add("mcp", State::kOn,
+                    server.name + ": " + std::to_string(server.tool_count) +
+                        " tools in " + FormatMs(server.connect_ms) +
+                        ", protocol " + server.info.protocol_version);
+      }
+    }
+  }
+}
+
+int Run(const GlobalOptions& globals) {
+  Report report;
+  CheckMachine(&report);
+  CheckModel(globals, &report);
+  CheckRouting(globals, &report);
+  CheckServers(globals, &report);
+  if (globals.json) {
+    PrintJson(report.ToJson());
+  } else {
+    report.Print();
+  }
+  return report.HasProblem() ? kExitSystem : kExitOk;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand(
+      "doctor", "Say what is on, what is off, and why, on this machine");
+  AddModelFlags(command, globals);
+  AddRouteFlags(command, globals);
+  command
+      ->add_option("--mcp", globals->mcp_files,
+                   "Also check the servers of this mcpServers JSON file")
+      ->envname("NEXUS_MCP")
+      ->type_name("FILE");
+  AddJsonFlag(command, globals);
+  command->callback([=] { *action = [=] { return Run(*globals); }; });
+}
+
+}  // namespace nexus::cli

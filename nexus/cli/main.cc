@@ -1,0 +1,138 @@
+// nexus: the command line.
+#include <cstdio>
+
+#include "nexus/cli/commands.h"
+#include "nexus/cli/config_file.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/llm/model.h"
+#include "nexus/pull/model_catalog.h"
+
+namespace nexus::cli {
+
+void AddToolFlags(CLI::App* command, GlobalOptions* globals) {
+  command
+      ->add_option("--mcp", globals->mcp_files,
+                   "mcpServers JSON file, as desktop clients use it; may be "
+                   "given several times")
+      ->envname("NEXUS_MCP")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--tools,--registry", globals->tools_file,
+          "Registry: JSON lines of MCP tools or OpenAI functions, or a "
+          "tools/list result")
+      ->envname("NEXUS_TOOLS")
+      ->type_name("FILE");
+}
+
+void AddModelFlags(CLI::App* command, GlobalOptions* globals) {
+  command
+      ->add_option("-m,--model", globals->model,
+                   "Model: a name (" + pull::KnownModelNames() +
+                       ") or the path of a GGUF file [" +
+                       pull::DefaultModel().name + "]")
+      ->envname("NEXUS_MODEL")
+      ->type_name("MODEL");
+  command
+      ->add_option("--store", globals->store,
+                   "Folder of compiled blocks [blocks in the user's cache]")
+      ->envname("NEXUS_STORE")
+      ->type_name("DIR");
+  command
+      ->add_option("--ctx", globals->context_tokens, "Context length in tokens")
+      ->envname("NEXUS_CTX")
+      ->check(CLI::Range(64, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--threads", globals->threads,
+                   "Threads for inference; 0: one per core")
+      ->envname("NEXUS_THREADS")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--flash-attention", globals->flash_attention,
+                   "on, off, or auto: measured once on this machine")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  command->add_option("--kv-type", globals->kv_type, "Element type of KV cells")
+      ->check(CLI::IsMember({"f16", "f32"}))
+      ->capture_default_str();
+}
+
+void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
+  command
+      ->add_option("--encoder", globals->encoder,
+                   "Encoder GGUF for routing [the one that comes with nexus]")
+      ->envname("NEXUS_ENCODER")
+      ->type_name("FILE");
+  command
+      ->add_option("--tau", globals->tau,
+                   "Margin of the gate: route when the best tool is ahead by "
+                   "this cosine")
+      ->check(CLI::Range(0.0, 2.0))
+      ->capture_default_str();
+}
+
+void AddJsonFlag(CLI::App* command, GlobalOptions* globals) {
+  command->add_flag("--json", globals->json,
+                    "One JSON object on standard output");
+}
+
+namespace {
+
+void EngineLog(int, const char* text) { std::fputs(text, stderr); }
+
+int Main(int argc, char** argv) {
+  InstallInterruptHandler();
+  GlobalOptions globals;
+  Action action;
+  CLI::App app(
+      "Nexus: routes tool calls outside the context and splices compiled "
+      "schemas into it.",
+      "nexus");
+  app.set_version_flag(
+      "--version", "nexus " NEXUS_VERSION " (" + llm::EngineVersion() + ")");
+  app.config_formatter(std::make_shared<ConfigFile>());
+  app.set_config("--config", DefaultConfigPath(),
+                 "TOML or JSON file with defaults for any flag")
+      ->envname("NEXUS_CONFIG");
+  app.allow_config_extras(false);
+  app.add_flag("-v,--verbose", globals.verbose,
+               "Also show the inference engine's own log");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(
+      "First steps:\n"
+      "  nexus pull                          bring the default model (491 MB)\n"
+      "  nexus tools --mcp FILE              what the servers offer, in "
+      "tokens\n"
+      "  nexus compile --mcp FILE            schemas -> KV blocks\n"
+      "  nexus ask \"...\" --mcp FILE --execute\n"
+      "`nexus COMMAND --help` says more. Exit codes: 0 ok, 2 wrong input, 3 "
+      "not "
+      "found,\n4 damaged or incompatible, 5 system, 6 server unavailable, 7 no "
+      "tool fits,\n8 the tool reported an error, 130 interrupted.");
+  AddPullCommand(&app, &globals, &action);
+  AddToolsCommand(&app, &globals, &action);
+  AddCompileCommand(&app, &globals, &action);
+  AddInspectCommand(&app, &globals, &action);
+  AddRouteCommand(&app, &globals, &action);
+  AddAskCommand(&app, &globals, &action);
+  AddBenchCommand(&app, &globals, &action);
+  AddDoctorCommand(&app, &globals, &action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kExitOk : kExitUsage;
+  }
+  if (globals.verbose) llm::SetEngineLogSink(&EngineLog);
+  return action ? action() : kExitUsage;
+}
+
+}  // namespace
+}  // namespace nexus::cli
+
+int main(int argc, char** argv) { return nexus::cli::Main(argc, argv); }

@@ -1,0 +1,93 @@
+// nexus pull: a model's weights onto this machine.
+#include "nexus/pull/pull.h"
+
+#include <cstdio>
+
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+
+namespace nexus::cli {
+namespace {
+
+std::string_view PhaseName(pull::PullProgress::Phase phase) {
+  switch (phase) {
+    case pull::PullProgress::Phase::kWaiting:
+      return "waiting for another pull";
+    case pull::PullProgress::Phase::kDownloading:
+      return "downloading";
+    case pull::PullProgress::Phase::kVerifying:
+      return "verifying";
+  }
+  return "";
+}
+
+int List(const GlobalOptions& globals) {
+  Json models = Json::array();
+  Table table({"name", "size", "here", "licence", "notes"});
+  for (const pull::ModelSpec& spec : pull::KnownModels()) {
+    const bool here = pull::ResolveModel(spec.name).ok();
+    table.AddRow({spec.name, FormatBytes(spec.bytes), here ? "yes" : "no",
+                  spec.licence, spec.notes});
+    models.push_back({{"name", spec.name},
+                      {"file", spec.file},
+                      {"bytes", spec.bytes},
+                      {"sha256", spec.sha256},
+                      {"present", here},
+                      {"licence", spec.licence}});
+  }
+  if (globals.json) {
+    PrintJson({{"models", models}});
+  } else {
+    std::printf("%s", table.Render().c_str());
+  }
+  return kExitOk;
+}
+
+int Run(const GlobalOptions& globals, const std::string& what) {
+  ProgressLine line("pull " +
+                    (what.empty() ? pull::DefaultModel().name : what));
+  auto path = pull::Pull(
+      what, {.progress =
+                 [&](const pull::PullProgress& progress) {
+                   const double share =
+                       progress.bytes_total == 0
+                           ? 0
+                           : static_cast<double>(progress.bytes_done) /
+                                 static_cast<double>(progress.bytes_total);
+                   line.Update(share,
+                               std::string(PhaseName(progress.phase)) + " " +
+                                   FormatBytes(progress.bytes_done) + " of " +
+                                   FormatBytes(progress.bytes_total));
+                 },
+             .cancel = &Interrupted()});
+  line.Done();
+  if (!path.ok()) return Fail(path.status());
+  if (globals.json) {
+    PrintJson({{"path", *path}});
+  } else {
+    std::printf("%s\n", path->c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPullCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand(
+      "pull", "Bring a model's weights onto this machine and verify them");
+  auto what = std::make_shared<std::string>();
+  auto list = std::make_shared<bool>(false);
+  command->add_option("model", *what,
+                      "A known name (" + pull::KnownModelNames() +
+                          "), an https URL of a GGUF file, or a path");
+  command->add_flag("--list", *list, "Show the known models");
+  AddJsonFlag(command, globals);
+  command->footer("An interrupted pull resumes where it stopped.");
+  command->callback([=] {
+    *action = [=] { return *list ? List(*globals) : Run(*globals, *what); };
+  });
+}
+
+}  // namespace nexus::cli

@@ -1,0 +1,120 @@
+// nexus route: which tool, how sure, and why.
+#include <cstdio>
+
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/route_view.h"
+#include "nexus/cli/terminal.h"
+
+namespace nexus::cli {
+
+Json DecisionJson(const route::RouteDecision& decision) {
+  Json candidates = Json::array();
+  for (const route::Candidate& candidate : decision.candidates) {
+    candidates.push_back({{"tool", schema::ToolId(decision.tool(candidate))},
+                          {"score", candidate.score},
+                          {"cosine", candidate.dense},
+                          {"bm25", candidate.bm25},
+                          {"dense_rank", candidate.dense_rank},
+                          {"bm25_rank", candidate.bm25_rank},
+                          {"exact_name", candidate.exact_name}});
+  }
+  return {
+      {"outcome", std::string(route::OutcomeName(decision.outcome))},
+      {"tool",
+       decision.candidates.empty() ||
+               decision.outcome == route::Outcome::kAbstain
+           ? Json(nullptr)
+           : Json(schema::ToolId(decision.tool(decision.candidates.front())))},
+      {"margin", decision.margin},
+      {"threshold", decision.threshold},
+      {"rule", decision.rule},
+      {"reason", decision.reason},
+      {"latency_us",
+       {{"embed", decision.timings.embed_us},
+        {"scan", decision.timings.scan_us},
+        {"bm25", decision.timings.bm25_us},
+        {"gate", decision.timings.gate_us},
+        {"rerank", decision.timings.rerank_us}}},
+      {"candidates", std::move(candidates)}};
+}
+
+std::string DecisionText(const route::RouteDecision& decision) {
+  const bool routed = decision.outcome == route::Outcome::kRoute;
+  std::string text = Styled(route::OutcomeName(decision.outcome),
+                            routed ? Style::kGood : Style::kWarn) +
+                     "  " + decision.reason + "\n\n";
+  Table table({"", "tool", "cosine", "BM25", "fused", "purpose"});
+  char number[3][32];
+  int rank = 0;
+  for (const route::Candidate& candidate : decision.candidates) {
+    const schema::ToolSchema& tool = decision.tool(candidate);
+    std::snprintf(number[0], sizeof number[0], "%.4f",
+                  static_cast<double>(candidate.dense));
+    std::snprintf(number[1], sizeof number[1], "%.2f",
+                  static_cast<double>(candidate.bm25));
+    std::snprintf(number[2], sizeof number[2], "%.4f",
+                  static_cast<double>(candidate.score));
+    std::string purpose = tool.description;
+    for (char& c : purpose) c = c == '\n' ? ' ' : c;
+    table.AddRow({std::to_string(++rank),
+                  schema::ToolId(tool) + (candidate.exact_name ? " *" : ""),
+                  number[0], number[1], number[2], purpose});
+  }
+  text += table.Render();
+  char line[160];
+  std::snprintf(line, sizeof line,
+                "\nembed %.1f ms, scan %.1f us, BM25 %.1f us, gate %.1f us\n",
+                decision.timings.embed_us / 1000, decision.timings.scan_us,
+                decision.timings.bm25_us, decision.timings.gate_us);
+  return text + line;
+}
+
+namespace {
+
+int Run(const GlobalOptions& globals, const std::string& query,
+        const route::RouteOptions& options) {
+  auto source = LoadTools(globals);
+  if (!source.ok()) return Fail(source.status());
+  auto routing = MakeRouting(globals, std::move(source->tools));
+  if (!routing.ok()) return Fail(routing.status());
+  if (!routing->note.empty()) Note("BM25 only: " + routing->note);
+  auto decision = routing->router->Route(query, options);
+  if (!decision.ok()) return Fail(decision.status());
+  if (globals.json) {
+    Json object = {{"query", query},
+                   {"tools", routing->router->index()->tools().size()}};
+    object.update(DecisionJson(*decision));
+    PrintJson(object);
+  } else {
+    std::printf("%s", DecisionText(*decision).c_str());
+  }
+  return decision->outcome == route::Outcome::kAbstain ? kExitAbstained
+                                                       : kExitOk;
+}
+
+}  // namespace
+
+void AddRouteCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+  CLI::App* command = app->add_subcommand(
+      "route", "Show which tool a question goes to, with scores and reason");
+  auto query = std::make_shared<std::string>();
+  auto options = std::make_shared<route::RouteOptions>();
+  command->add_option("question", *query, "What the user wants")->required();
+  AddToolFlags(command, globals);
+  AddRouteFlags(command, globals);
+  command->add_option("--top", options->top_k, "Candidates to show")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--server", options->servers,
+                      "Only tools of this server; may be given several times");
+  command
+      ->add_option("--threads", globals->threads,
+                   "Threads for the encoder; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  AddJsonFlag(command, globals);
+  command->callback(
+      [=] { *action = [=] { return Run(*globals, *query, *options); }; });
+}
+
+}  // namespace nexus::cli
