@@ -4,7 +4,7 @@
 // one text they carry that text's accent; the mean over several kinds of text
 // is closer to what any conversation would give, and the spread shows which
 // tokens to repair. So the set is varied on purpose: prose, source, dialogue,
-// logs, a shell, tool lists, other languages, from a line to fifteen hundred
+// logs, a shell, tool lists, other languages, from a line to about a thousand
 // tokens.
 //
 // Each stands behind the model's real template head: without it the first

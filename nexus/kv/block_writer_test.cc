@@ -4,25 +4,35 @@
 
 #include "gmock/gmock.h"
 
+#include "nexus/base/fault_file_system.h"
 #include "nexus/base/test_util.h"
 #include "nexus/kv/block_reader.h"
 #include "nexus/kv/block_store.h"
-#include "nexus/kv/testing/faulty_file_system.h"
 #include "nexus/kv/testing/sample_block.h"
 
 namespace nexus::kv {
 namespace {
 
-using ::nexus::kv::testing::Fault;
-using ::nexus::kv::testing::FaultyFileSystem;
 using ::nexus::kv::testing::SampleBlock;
+using Fault = FaultFileSystem::Fault;
+using Operation = FaultFileSystem::Operation;
 
-// More than the calls of one write, so that loops end by seeing no fault fire.
-constexpr int kMaxCalls = 100;
+constexpr Operation kOperations[] = {Operation::kCreate, Operation::kAppend,
+                                     Operation::kSync, Operation::kRename,
+                                     Operation::kSyncDir};
 
 class BlockWriterTest : public ::testing::Test {
  protected:
   bool FolderIsEmpty() const { return std::filesystem::is_empty(dir_.path()); }
+
+  // Calls that one undisturbed write makes.
+  int CallsOf(Operation operation) {
+    const ScopedTempDir dir;
+    FaultFileSystem fs;
+    EXPECT_OK(WriteBlockFile(fs, dir.File("block.nxb"), sample_.Contents()));
+    EXPECT_GT(fs.CallCount(operation), 0);
+    return fs.CallCount(operation);
+  }
 
   ScopedTempDir dir_;
   SampleBlock sample_;
@@ -39,50 +49,45 @@ TEST_F(BlockWriterTest, SizeIsKnownBeforehand) {
   EXPECT_EQ(std::filesystem::file_size(path_), planned);
 }
 
-TEST_F(BlockWriterTest, AFullDiskLeavesNothing) {
-  int call = 0;
-  for (; call < kMaxCalls; ++call) {
-    FaultyFileSystem fs(Fault::kDiskFull, call);
-    const auto written = WriteBlockFile(fs, path_, sample_.Contents());
-    if (!fs.fired()) {
-      EXPECT_OK(written);
-      break;
+TEST_F(BlockWriterTest, AFailingDiskLeavesNothing) {
+  for (const Fault fault :
+       {Fault::kNoSpace, Fault::kShortWrite, Fault::kIoError}) {
+    for (const Operation operation : kOperations) {
+      for (int nth = 1; nth <= CallsOf(operation); ++nth) {
+        FaultFileSystem fs;
+        fs.FailNth(operation, nth, fault);
+        const auto written = WriteBlockFile(fs, path_, sample_.Contents());
+        EXPECT_FALSE(written.ok());
+        EXPECT_EQ(written.status().code(), fault == Fault::kIoError
+                                               ? StatusCode::kIoError
+                                               : StatusCode::kResourceExhausted)
+            << written.status();
+        EXPECT_TRUE(FolderIsEmpty()) << "call " << nth;
+      }
     }
-    EXPECT_EQ(written.status().code(), StatusCode::kResourceExhausted);
-    EXPECT_TRUE(FolderIsEmpty()) << "call " << call;
   }
-  // create, 17 sections and header with padding, sync, close, rename, sync
-  // folder
-  EXPECT_GT(call, 10);
-  EXPECT_LT(call, kMaxCalls);
 }
 
 TEST_F(BlockWriterTest, ACrashLeavesNoBlockOrAWholeOne) {
-  for (int call = 0; call < kMaxCalls; ++call) {
-    const ScopedTempDir dir;
-    const std::string path = dir.File("block.nxb");
-    FaultyFileSystem fs(Fault::kCrash, call);
-    static_cast<void>(WriteBlockFile(fs, path, sample_.Contents()));
-    if (std::filesystem::exists(path)) {
-      EXPECT_OK(KvBlock::Open(path));
+  for (const Operation operation : kOperations) {
+    for (int nth = 1; nth <= CallsOf(operation); ++nth) {
+      FaultFileSystem fs;
+      fs.FailNth(operation, nth, Fault::kCrash);
+      EXPECT_FALSE(WriteBlockFile(fs, path_, sample_.Contents()).ok());
+      if (std::filesystem::exists(path_)) {
+        EXPECT_OK(KvBlock::Open(path_));
+        std::filesystem::remove(path_);
+      }
     }
-    if (!fs.fired()) return;
   }
-  FAIL() << "no call went without a fault";
 }
 
-TEST_F(BlockWriterTest, BytesThatTheDiskLostAreFoundOnReading) {
-  int fired = 0;
-  for (int call = 0; call < kMaxCalls; ++call) {
-    FaultyFileSystem fs(Fault::kShortWrite, call);
-    ASSERT_OK(WriteBlockFile(fs, path_, sample_.Contents()));
-    if (!fs.fired()) break;
-    const uint64_t whole = *BlockFileBytes(sample_.Contents());
-    if (std::filesystem::file_size(path_) == whole) continue;  // not an Append
-    ++fired;
-    EXPECT_EQ(KvBlock::Open(path_).status().code(), StatusCode::kCorruption);
-  }
-  EXPECT_GT(fired, 5);
+TEST_F(BlockWriterTest, ASyncThatLiedIsFoundOnReading) {
+  FaultFileSystem fs;
+  fs.FailNth(Operation::kSync, 1, Fault::kLostSync);
+  ASSERT_OK(WriteBlockFile(fs, path_, sample_.Contents()));
+  fs.Crash();
+  EXPECT_FALSE(KvBlock::Open(path_).ok());
 }
 
 // A write that was acknowledged and lost with the power: zeros where data
@@ -101,30 +106,27 @@ TEST_F(BlockWriterTest, ALostFsyncIsFoundOnReading) {
 }
 
 TEST_F(BlockWriterTest, TheStoreComesOutOfEveryFaultUsable) {
-  for (const Fault fault :
-       {Fault::kDiskFull, Fault::kCrash, Fault::kShortWrite}) {
-    for (int call = 0; call < kMaxCalls; ++call) {
+  for (const Fault fault : {Fault::kNoSpace, Fault::kLostSync, Fault::kCrash}) {
+    for (const Operation operation : kOperations) {
       const ScopedTempDir dir;
-      FaultyFileSystem fs(fault, call);
+      FaultFileSystem fs;
       {
         auto store = BlockStore::Open({.dir = dir.path(), .file_system = &fs});
         ASSERT_OK(store);
-        const auto put = (*store)->Put(sample_.Contents());
-        if (put.ok()) {
-          EXPECT_EQ((*put)->key(), sample_.Key());
-        }
+        fs.FailNth(operation, 1, fault);
+        static_cast<void>((*store)->Put(sample_.Contents()));
+        fs.Crash();
       }
-      // The next process finds nothing or the whole block, and can store it.
+      // The next process finds the whole block, or none, or says once that it
+      // is damaged; then it can store it.
       auto store = BlockStore::Open({.dir = dir.path()});
       ASSERT_OK(store);
-      const auto found = (*store)->Find(sample_.Key());
-      if (!found.ok()) {
-        EXPECT_EQ(found.status().code(), StatusCode::kNotFound)
-            << found.status();
+      if (!(*store)->Find(sample_.Key()).ok()) {
+        EXPECT_EQ((*store)->Find(sample_.Key()).status().code(),
+                  StatusCode::kNotFound);
       }
       EXPECT_OK((*store)->Put(sample_.Contents()));
       EXPECT_OK((*store)->Find(sample_.Key()));
-      if (!fs.fired()) break;
     }
   }
 }
