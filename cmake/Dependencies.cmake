@@ -2,7 +2,6 @@
 find_package(PkgConfig REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(spdlog REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_path(NEXUS_TOMLPP_INCLUDE toml++/toml.h REQUIRED)

@@ -38,8 +38,8 @@ TEST(TerminalTest, TablesAlignNumbersToTheRight) {
   Table table({"tool", "tokens", "note"});
   table.AddRow({"a", "5", "x"});
   table.AddRow({"bb", "1,234", "y"});
-  EXPECT_THAT(table.Render(), HasSubstr("a         5  x\n"));
-  EXPECT_THAT(table.Render(), HasSubstr("bb    1,234  y\n"));
+  EXPECT_THAT(table.Render(), HasSubstr("a          5  x\n"));
+  EXPECT_THAT(table.Render(), HasSubstr("bb     1,234  y\n"));
 }
 
 TEST(TerminalTest, BarsAreToOneScale) {

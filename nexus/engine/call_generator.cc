@@ -8,12 +8,6 @@
 namespace nexus::engine {
 namespace {
 
-// Tokens kept back for closing what is open: a deep object with long required
-// property names needs about this many.
-constexpr int kClosingReserve = 64;
-// Past the limit by this many the object isn't closing; give up.
-constexpr int kClosingPatience = 256;
-
 // Follows a JSON object as it is written and says when its last brace closes,
 // which saves the decode that would only sample the end of generation.
 class ObjectEndDetector {
@@ -103,12 +97,15 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
       llm::Sampler::Create(*model_, {.temperature = options.temperature,
                                      .seed = options.seed,
                                      .grammar = constraint.grammar}));
-  const int closing_from =
-      std::max(options.max_tokens - kClosingReserve, options.max_tokens / 2);
   Sampled result;
   ObjectEndDetector detector;
+  bool closing = false;
   while (true) {
-    const bool closing = result.tokens >= closing_from;
+    // From here the object can still be finished within the limit. A schema
+    // that needs more than half of it even at its shortest may overrun.
+    closing = closing ||
+              (result.tokens >= options.max_tokens / 2 &&
+               options.max_tokens - result.tokens <= sampler->ClosingTokens());
     NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
                            closing ? sampler->SampleClosing(session.logits())
                                    : sampler->Sample(session.logits()));
@@ -127,7 +124,6 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
       NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kNone));
       return result;
     }
-    if (result.tokens > options.max_tokens + kClosingPatience) return result;
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
   }
 }

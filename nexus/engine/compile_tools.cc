@@ -41,7 +41,9 @@ Result<compile::CompileReport> CompileTools(
   NEXUS_ASSIGN_OR_RETURN(auto context, engine.NewContext(cells));
   NEXUS_ASSIGN_OR_RETURN(auto access, llm::KvAccess::Create(context.get()));
   return compile::CompileBlocks(
-      engine.CompileEnvironmentFor(context.get(), access.get()), contexts, jobs,
+      engine.CompileEnvironmentFor(kv::BlockKind::kSplice, context.get(),
+                                   access.get()),
+      contexts, jobs,
       {.recipe =
            compile::RecipeName(engine.planner().frame(), options.contexts),
        .recompile = options.recompile,

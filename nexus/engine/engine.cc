@@ -113,7 +113,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
       ChooseAttention(options, context, engine->model_, print.model_sha256,
                       engine->store_.get());
   engine->splice_status_ = engine->ProbeSplicing();
-  engine->fingerprint_digest_ = print.Digest();
+  engine->variant_fingerprint_ = print;
+  engine->variant_fingerprint_.engine_version +=
+      engine->attention_.flash_attention ? ", flash attention"
+                                         : ", no flash attention";
   return engine;
 }
 
@@ -149,7 +152,7 @@ Result<std::unique_ptr<llm::Context>> Engine::NewContext(
 
 kv::BlockKey Engine::SpliceKey(std::span<const llm::Token> block,
                                int contexts) const {
-  return {.fingerprint = fingerprint_digest_,
+  return {.fingerprint = fingerprint_.Digest(),
           .kind = kv::BlockKind::kSplice,
           .content = kv::SpliceContent(
               block, compile::RecipeName(planner_->frame(), contexts))};
@@ -170,18 +173,18 @@ Result<std::shared_ptr<const kv::KvBlock>> Engine::FindSplice(
 
 kv::BlockKey Engine::VariantKey(std::span<const llm::Token> preceding,
                                 std::span<const llm::Token> block) const {
-  return {.fingerprint = fingerprint_digest_,
+  return {.fingerprint = variant_fingerprint_.Digest(),
           .kind = kv::BlockKind::kVariant,
           .content = kv::VariantContent(preceding, block)};
 }
 
 compile::CompileEnvironment Engine::CompileEnvironmentFor(
-    llm::Context* context, llm::KvAccess* access) const {
+    kv::BlockKind kind, llm::Context* context, llm::KvAccess* access) const {
   return {.context = context,
           .access = access,
           .rope = &rope_,
           .store = store_.get(),
-          .fingerprint = fingerprint_};
+          .fingerprint = fingerprint(kind)};
 }
 
 }  // namespace nexus::engine

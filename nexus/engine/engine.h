@@ -57,7 +57,12 @@ class Engine {
   }
   const PromptPlanner& planner() const { return *planner_; }
   const AttentionChoice& attention() const { return attention_; }
-  const kv::Fingerprint& fingerprint() const { return fingerprint_; }
+  // A compiled block is good under either attention setting; exact cells are
+  // only exact under the one that made them, so their fingerprint names it.
+  const kv::Fingerprint& fingerprint(kv::BlockKind kind) const {
+    return kind == kv::BlockKind::kVariant ? variant_fingerprint_
+                                           : fingerprint_;
+  }
 
   // Null when the store couldn't be opened; store_status says why.
   kv::BlockStore* store() const { return store_.get(); }
@@ -85,7 +90,7 @@ class Engine {
 
   // What the block compiler needs. The store must be open.
   compile::CompileEnvironment CompileEnvironmentFor(
-      llm::Context* context, llm::KvAccess* access) const;
+      kv::BlockKind kind, llm::Context* context, llm::KvAccess* access) const;
 
  private:
   Engine() = default;
@@ -101,7 +106,7 @@ class Engine {
   llm::RopeSpec rope_;
   llm::KvLayout layout_;
   kv::Fingerprint fingerprint_;
-  Sha256Digest fingerprint_digest_{};
+  kv::Fingerprint variant_fingerprint_;
 };
 
 }  // namespace nexus::engine

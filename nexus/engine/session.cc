@@ -114,7 +114,8 @@ Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
   }
   NEXUS_ASSIGN_OR_RETURN(
       auto block,
-      engine_->store()->Find(key, {.expected = &engine_->fingerprint()}));
+      engine_->store()->Find(
+          key, {.expected = &engine_->fingerprint(kv::BlockKind::kVariant)}));
   const auto position = static_cast<llm::Position>(tokens_.size());
   NEXUS_ASSIGN_OR_RETURN(
       const kv::RecomputePlan whole,
@@ -255,7 +256,8 @@ Status Session::StoreVariant(const PromptPlan& plan) {
     return Status::Ok();
   }
   return compile::MakeVariant(
-             engine_->CompileEnvironmentFor(context_.get(), access_.get()),
+             engine_->CompileEnvironmentFor(kv::BlockKind::kVariant,
+                                            context_.get(), access_.get()),
              {.sequence = kConversation,
               .preceding = plan.history,
               .tokens = plan.block})

@@ -312,9 +312,29 @@ Result<RopeSpec> ProbeRope(Context& context, KvAccess& access) {
   return spec;
 }
 
+namespace {
+
+// "0-3,5": sorted layer numbers, runs of three and more as ranges.
+std::string LayerRanges(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (!text.empty()) text += ',';
+    text += std::to_string(numbers[i]);
+    if (end - i >= 2) {
+      text += (end - i == 2 ? ',' : '-') + std::to_string(numbers[end - 1]);
+    }
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string RopeSpec::Describe() const {
   // Settings in order of their first layer, with the layers that share them.
-  std::vector<std::pair<std::string, std::string>> lines;
+  std::vector<std::pair<std::string, std::vector<size_t>>> lines;
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerRope& layer = layers[i];
     std::string setting =
@@ -324,15 +344,15 @@ std::string RopeSpec::Describe() const {
         std::find_if(lines.begin(), lines.end(),
                      [&](const auto& line) { return line.first == setting; });
     if (known == lines.end()) {
-      lines.emplace_back(std::move(setting), std::to_string(i));
+      lines.push_back({std::move(setting), {i}});
     } else {
-      known->second += "," + std::to_string(i);
+      known->second.push_back(i);
     }
   }
   std::string text;
   for (const auto& [setting, numbers] : lines) {
     if (!text.empty()) text += '\n';
-    text += setting + ": layers " + numbers;
+    text += setting + ": layers " + LayerRanges(numbers);
   }
   return text;
 }

@@ -1,5 +1,6 @@
-// Brings any JSON Schema (drafts 4 to 2020-12, OpenAPI's "nullable", Python-minded type
-// names) down to the part of draft 7 that valijson reads without surprises.
+// Brings any JSON Schema (drafts 4 to 2020-12, OpenAPI's "nullable",
+// Python-minded type names) down to the part of draft 7 that valijson reads
+// without surprises.
 #ifndef NEXUS_SCHEMA_SCHEMA_LOWERING_H_
 #define NEXUS_SCHEMA_SCHEMA_LOWERING_H_
 
@@ -19,10 +20,10 @@ inline constexpr char kStepKeyword[] = "nexus.step";
 // "any" where it means no constraint.
 std::string_view CanonicalType(std::string_view name);
 
-// Only known keywords, every reference as "#/definitions/rN" with its target there,
-// kStepKeyword in every schema. kInvalidArgument with the path of a malformed
-// keyword, of a reference that is remote, names nothing or never ends, and of nesting
-// that would overflow the stack.
+// Only known keywords, every reference as "#/definitions/rN" with its target
+// there, kStepKeyword in every schema. kInvalidArgument with the path of a
+// malformed keyword, of a reference that is remote, names nothing or never
+// ends, and of nesting that would overflow the stack.
 Result<Json> LowerSchema(const Json& parameters);
 
 }  // namespace nexus::schema::internal
