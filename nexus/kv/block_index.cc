@@ -21,7 +21,6 @@ constexpr char kCreateSql[] =
     " contexts INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     " last_use INTEGER NOT NULL DEFAULT 0, use_order INTEGER NOT NULL,"
     " hits INTEGER NOT NULL DEFAULT 0);"
-    "CREATE INDEX IF NOT EXISTS blocks_key ON blocks(key, generation);"
     "CREATE INDEX IF NOT EXISTS blocks_use ON blocks(use_order);"
     "CREATE TABLE IF NOT EXISTS settings("
     " key TEXT PRIMARY KEY, value TEXT NOT NULL);";
@@ -115,7 +114,6 @@ struct BlockIndex::Impl {
   SqliteStatement upsert;
   SqliteStatement touch;
   SqliteStatement erase;
-  SqliteStatement newest;
   SqliteStatement list;
   SqliteStatement total;
   SqliteStatement get_setting;
@@ -140,9 +138,6 @@ Result<std::unique_ptr<BlockIndex>> BlockIndex::Open(const std::string& path,
       {&impl->upsert, kUpsertSql},
       {&impl->touch, kTouchSql},
       {&impl->erase, "DELETE FROM blocks WHERE file = ?1"},
-      {&impl->newest,
-       "SELECT file FROM blocks WHERE key = ?1"
-       " ORDER BY generation DESC LIMIT 1"},
       {&impl->list, kListSql},
       {&impl->total, "SELECT COALESCE(SUM(bytes), 0) FROM blocks"},
       {&impl->get_setting, "SELECT value FROM settings WHERE key = ?1"},
@@ -180,15 +175,6 @@ Status BlockIndex::Touch(const std::string& file_name) {
 Status BlockIndex::Erase(const std::string& file_name) {
   impl_->erase.Bind(1, file_name);
   return impl_->erase.Run();
-}
-
-Result<std::optional<std::string>> BlockIndex::NewestFile(
-    const std::string& key_hex) {
-  const ScopedReset reset(&impl_->newest);
-  impl_->newest.Bind(1, key_hex);
-  NEXUS_ASSIGN_OR_RETURN(const bool has_row, impl_->newest.Step());
-  if (!has_row) return std::optional<std::string>();
-  return std::optional<std::string>(impl_->newest.Text(0));
 }
 
 Result<std::vector<BlockInfo>> BlockIndex::List() {

@@ -54,8 +54,6 @@ class BlockIndex {
   // Counts a use now. A row that isn't there is no error.
   Status Touch(const std::string& file_name);
   Status Erase(const std::string& file_name);
-  // The newest generation of a key.
-  Result<std::optional<std::string>> NewestFile(const std::string& key_hex);
   // Most recently used first.
   Result<std::vector<BlockInfo>> List();
   Result<uint64_t> TotalBytes();

@@ -1,63 +1,22 @@
 #include "nexus/kv/block_store.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <string_view>
-#include <thread>
 #include <unordered_set>
 #include <utility>
-
-#include "nexus/base/unique_fd.h"
 
 namespace nexus::kv {
 namespace {
 
-constexpr std::string_view kBlockSuffix = ".nxb";
-constexpr std::string_view kCorruptSuffix = ".corrupt";
 constexpr std::string_view kIndexName = "index.sqlite";
 constexpr std::string_view kLockName = "store.lock";
-constexpr size_t kKeyHexDigits = 64;
 // Writing a block takes seconds at worst: a temporary file this old belongs to
 // a process that died.
 constexpr auto kLeftoverAge = std::chrono::hours(1);
 // Damaged files kept for a look; more would only fill the disk.
 constexpr size_t kMaxQuarantined = 8;
-
-struct BlockFileName {
-  std::string key_hex;
-  int generation = 0;
-};
-
-std::string FileNameOf(const std::string& key_hex, int generation) {
-  return key_hex + "-" + std::to_string(generation) + std::string(kBlockSuffix);
-}
-
-std::optional<BlockFileName> ParseFileName(std::string_view name) {
-  if (!name.ends_with(kBlockSuffix)) return std::nullopt;
-  name.remove_suffix(kBlockSuffix.size());
-  if (name.size() < kKeyHexDigits + 2 || name[kKeyHexDigits] != '-') {
-    return std::nullopt;
-  }
-  BlockFileName parsed;
-  parsed.key_hex = name.substr(0, kKeyHexDigits);
-  if (parsed.key_hex.find_first_not_of("0123456789abcdef") !=
-      std::string::npos) {
-    return std::nullopt;
-  }
-  const char* end = name.data() + name.size();
-  const auto [stop, error] =
-      std::from_chars(name.data() + kKeyHexDigits + 1, end, parsed.generation);
-  if (error != std::errc() || stop != end || parsed.generation < 0) {
-    return std::nullopt;
-  }
-  return parsed;
-}
 
 BlockInfo InfoOf(const std::string& file_name, const KvBlock& block) {
   const BlockMetadata& metadata = block.metadata();
@@ -76,37 +35,13 @@ BlockInfo InfoOf(const std::string& file_name, const KvBlock& block) {
   return info;
 }
 
-// Held while the index is opened, so that of two processes that find it damaged
-// only one moves it aside. Without it (read-only folder, a holder that hangs)
-// the store goes on: the worst outcome is an index that is rebuilt once more.
-class FolderLock {
- public:
-  FolderLock(const std::string& path, int timeout_ms)
-      : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    constexpr int kStepMs = 10;
-    for (int waited = 0; fd_.valid() && waited <= timeout_ms;
-         waited += kStepMs) {
-      if (::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(kStepMs));
-    }
-  }
-
- private:
-  UniqueFd fd_;  // closing it unlocks
-};
-
-std::filesystem::file_time_type WriteTime(const std::string& path) {
-  std::error_code error;
-  const auto time = std::filesystem::last_write_time(path, error);
-  return error ? std::filesystem::file_time_type::max() : time;
-}
-
 }  // namespace
 
 BlockStore::BlockStore(BlockStoreOptions options)
     : options_(std::move(options)),
       fs_(options_.file_system != nullptr ? options_.file_system
-                                          : &FileSystem::Default()) {}
+                                          : &FileSystem::Default()),
+      names_(fs_, options_.dir) {}
 
 BlockStore::~BlockStore() = default;
 
@@ -122,12 +57,17 @@ Result<std::unique_ptr<BlockStore>> BlockStore::Open(
   const Result<std::vector<std::string>> names =
       store->fs_->ListDir(options.dir);
   if (!names.ok()) return names.status().WithContext("block store");
-  const FolderLock lock(store->PathOf(std::string(kLockName)),
-                        options.busy_timeout_ms);
-  store->OpenIndex();
-  store->RemoveLeftovers();
-  NEXUS_RETURN_IF_ERROR(store->ScanFolder(Scan::kNewFiles));
+  store->Start();
   return store;
+}
+
+void BlockStore::Start() {
+  const FolderLock folder_lock(PathOf(std::string(kLockName)),
+                               options_.busy_timeout_ms);
+  const MutexLock lock(mutex_);
+  OpenIndex();
+  RemoveLeftovers();
+  ScanFolder();
 }
 
 std::string BlockStore::PathOf(const std::string& file_name) const {
@@ -176,52 +116,32 @@ void BlockStore::RemoveLeftovers() {
   }
 }
 
-Status BlockStore::ScanFolder(Scan scan) {
-  if (index_ == nullptr) return Status::Ok();
-  NEXUS_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                         fs_->ListDir(options_.dir));
+void BlockStore::ScanFolder() {
+  if (index_ == nullptr) return;
+  const Result<std::vector<std::string>> names = fs_->ListDir(options_.dir);
+  if (!names.ok()) return;
   Result<std::vector<BlockInfo>> rows = index_->List();
   if (!rows.ok()) {
     NoteIndexError(rows.status());
-    return Status::Ok();
+    return;
   }
   std::unordered_set<std::string> unseen;
   for (const BlockInfo& row : *rows) unseen.insert(row.file_name);
-  for (const std::string& name : names) {
+  for (const std::string& name : *names) {
     const std::optional<BlockFileName> parsed = ParseFileName(name);
-    if (!parsed) continue;
-    const bool is_known = unseen.erase(name) > 0;
-    if (is_known && scan == Scan::kNewFiles) continue;
+    if (!parsed || unseen.erase(name) > 0) continue;
     const Result<std::shared_ptr<const KvBlock>> block =
         KvBlock::Open(PathOf(name), {.verify_sections = false});
     // Damaged or newer files stay where they are: Find reports them.
     if (!block.ok()) continue;
     if (ToHex((*block)->key().Digest()) != parsed->key_hex) continue;
     NoteIndexError(index_->Upsert(InfoOf(name, **block)));
-    if (index_ == nullptr) return Status::Ok();
+    if (index_ == nullptr) return;
   }
   for (const std::string& name : unseen) {
     NoteIndexError(index_->Erase(name));
-    if (index_ == nullptr) return Status::Ok();
+    if (index_ == nullptr) return;
   }
-  return Status::Ok();
-}
-
-std::vector<std::string> BlockStore::FilesOf(const std::string& key_hex) {
-  const Result<std::vector<std::string>> names = fs_->ListDir(options_.dir);
-  std::vector<std::pair<int, std::string>> found;
-  if (names.ok()) {
-    for (const std::string& name : *names) {
-      const std::optional<BlockFileName> parsed = ParseFileName(name);
-      if (parsed && parsed->key_hex == key_hex) {
-        found.emplace_back(parsed->generation, name);
-      }
-    }
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> files;
-  for (auto& [generation, name] : found) files.push_back(std::move(name));
-  return files;
 }
 
 std::optional<std::string> BlockStore::FileFor(const std::string& key_hex,
@@ -231,18 +151,9 @@ std::optional<std::string> BlockStore::FileFor(const std::string& key_hex,
     if (!fs_->Exists(PathOf(name))) return std::nullopt;
     return name;
   }
-  if (index_ != nullptr) {
-    const Result<std::optional<std::string>> name = index_->NewestFile(key_hex);
-    NoteIndexError(name.status());
-    if (name.ok() && name->has_value() && fs_->Exists(PathOf(**name))) {
-      return **name;
-    }
-  }
-  // A miss costs a compile, seconds: reading the folder first is cheap, and
-  // finds what was written while the index was off.
-  const std::vector<std::string> files = FilesOf(key_hex);
-  if (files.empty()) return std::nullopt;
-  return files.front();
+  const std::vector<int> generations = names_.Generations(key_hex);
+  if (generations.empty()) return std::nullopt;
+  return FileNameOf(key_hex, generations.front());
 }
 
 Result<std::shared_ptr<const KvBlock>> BlockStore::OpenFile(
@@ -300,7 +211,7 @@ void BlockStore::Record(const std::string& file_name, const KvBlock& block) {
 Result<std::shared_ptr<const KvBlock>> BlockStore::Find(
     const BlockKey& key, const BlockFindOptions& options) {
   const std::string key_hex = ToHex(key.Digest());
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<std::string> file_name =
       FileFor(key_hex, options.generation);
   if (!file_name) {
@@ -317,12 +228,12 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Find(
 }
 
 bool BlockStore::Contains(const BlockKey& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return FileFor(ToHex(key.Digest()), std::nullopt).has_value();
 }
 
 Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
-    const BlockContents& contents) {
+    const BlockContents& contents, const BlockPutOptions& options) {
   const BlockKey key = contents.metadata.Key();
   const std::string file_name =
       FileNameOf(ToHex(key.Digest()), contents.metadata.generation);
@@ -335,13 +246,17 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
         std::to_string(options_.max_bytes) + "; raise the limit");
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (fs_->Exists(path)) {
       Result<std::shared_ptr<const KvBlock>> present =
           OpenFile(file_name, key, nullptr);
-      if (present.ok()) {
+      if (present.ok() && !options.replace) {
         Record(file_name, **present);
         return present;
+      }
+      if (present.status().code() == StatusCode::kIncompatible) {
+        return present.status().WithContext(
+            "the block there is kept; remove the file to write another");
       }
     }
   }
@@ -351,7 +266,9 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
                          WriteBlockFile(*fs_, path, contents));
   static_cast<void>(written);
 
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
+  // A block that was replaced is its readers' alone.
+  if (options.replace) open_.erase(file_name);
   // Reading it back proves what the disk took.
   NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const KvBlock> block,
                          OpenFile(file_name, key, nullptr));
@@ -415,7 +332,7 @@ Status BlockStore::UnlinkFile(const std::string& file_name) {
 }
 
 Result<std::vector<BlockInfo>> BlockStore::List() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<BlockInfo> infos = ListOldestFirst();
   std::reverse(infos.begin(), infos.end());
   return infos;
@@ -423,44 +340,20 @@ Result<std::vector<BlockInfo>> BlockStore::List() {
 
 Status BlockStore::Remove(const BlockKey& key) {
   const std::string key_hex = ToHex(key.Digest());
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const std::vector<std::string> files = FilesOf(key_hex);
-  if (files.empty()) {
+  const MutexLock lock(mutex_);
+  const std::vector<int> generations = names_.Generations(key_hex);
+  if (generations.empty()) {
     return NotFoundError("block store " + options_.dir + ": no block " +
                          key_hex);
   }
-  for (const std::string& file : files) {
-    NEXUS_RETURN_IF_ERROR(UnlinkFile(file));
+  for (const int generation : generations) {
+    NEXUS_RETURN_IF_ERROR(UnlinkFile(FileNameOf(key_hex, generation)));
   }
   return Status::Ok();
 }
 
-Status BlockStore::RemoveFile(const std::string& file_name) {
-  if (!ParseFileName(file_name)) {
-    return InvalidArgumentError("'" + file_name +
-                                "' is not the name of a block file");
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!fs_->Exists(PathOf(file_name))) {
-    return NotFoundError("block store: no file " + PathOf(file_name));
-  }
-  return UnlinkFile(file_name);
-}
-
-Status BlockStore::RebuildIndex() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (index_ == nullptr) {
-    const FolderLock folder_lock(PathOf(std::string(kLockName)),
-                                 options_.busy_timeout_ms);
-    index_status_ = Status::Ok();
-    OpenIndex();
-    if (index_ == nullptr) return index_status_;
-  }
-  return ScanFolder(Scan::kAllFiles);
-}
-
 Result<std::string> BlockStore::GetSetting(const std::string& key) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (index_ == nullptr) return index_status_;
   const Result<std::optional<std::string>> value = index_->GetSetting(key);
   NoteIndexError(value.status());
@@ -473,7 +366,7 @@ Result<std::string> BlockStore::GetSetting(const std::string& key) {
 }
 
 Status BlockStore::PutSetting(const std::string& key, const std::string& text) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (index_ == nullptr) return index_status_;
   Status status = index_->PutSetting(key, text);
   NoteIndexError(status);
@@ -481,12 +374,12 @@ Status BlockStore::PutSetting(const std::string& key, const std::string& text) {
 }
 
 Status BlockStore::index_status() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return index_status_;
 }
 
 uint64_t BlockStore::TotalBytes() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return CountBytes();
 }
 

@@ -1,9 +1,9 @@
 // BlockStore: a folder of block files, with an index, a size limit and pins.
 //
 //   <dir>/<64 hex digits of the key>-<generation>.nxb   one block each
-//   <dir>/index.sqlite                                  sizes, last use,
-//   settings <dir>/<...>.nxb.corrupt                             damaged files,
-//   set aside
+//   <dir>/<...>.nxb.corrupt                             damaged, set aside
+//   <dir>/index.sqlite                                  sizes, uses, settings
+//   <dir>/store.lock                                    see FolderLock
 //
 // The files are the truth. The index is a cache over them: when it is missing,
 // damaged or of a newer version it is moved aside and rebuilt, and when it
@@ -14,14 +14,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "nexus/base/file_system.h"
+#include "nexus/base/mutex.h"
 #include "nexus/base/result.h"
+#include "nexus/kv/block_folder.h"
 #include "nexus/kv/block_index.h"
 #include "nexus/kv/block_reader.h"
 #include "nexus/kv/block_writer.h"
@@ -41,6 +42,12 @@ struct BlockFindOptions {
   const Fingerprint* expected = nullptr;  // as in BlockOpenOptions
   // Unset: the newest generation. The bit-stable mode pins one.
   std::optional<int> generation = std::nullopt;
+};
+
+struct BlockPutOptions {
+  // Writes the block even where a sound one is: other readers of that one keep
+  // it, and it stays when the new one can't be written.
+  bool replace = false;
 };
 
 // Thread-safe. Blocks handed out may outlive the store.
@@ -71,8 +78,10 @@ class BlockStore {
   // to the limit, and returns the block as Find would. A sound block that is
   // already there is kept and returned: two processes that compile the same
   // tool both succeed. kResourceExhausted when the disk is full or the block
-  // alone is above max_bytes.
-  Result<std::shared_ptr<const KvBlock>> Put(const BlockContents& contents);
+  // alone is above max_bytes; kIncompatible when another version of Nexus has
+  // written a block there that this one can't read: it stays.
+  Result<std::shared_ptr<const KvBlock>> Put(
+      const BlockContents& contents, const BlockPutOptions& options = {});
 
   // Most recently used first.
   Result<std::vector<BlockInfo>> List();
@@ -80,12 +89,6 @@ class BlockStore {
   // Removes all generations. kNotFound when there is none. Blocks in use stay
   // valid.
   Status Remove(const BlockKey& key);
-  // The same by the name that List gives.
-  Status RemoveFile(const std::string& file_name);
-
-  // Forgets the index's rows and reads the folder again. Use counts of files
-  // that are still there are kept.
-  Status RebuildIndex();
 
   // Small texts kept per machine (measurements, calibration). They live in the
   // index only: what is lost with it is measured again. kNotFound when unset.
@@ -103,37 +106,40 @@ class BlockStore {
  private:
   explicit BlockStore(BlockStoreOptions options);
 
-  enum class Scan { kNewFiles, kAllFiles };
-
-  void OpenIndex();
+  void Start() EXCLUDES(mutex_);
+  void OpenIndex() REQUIRES(mutex_);
   // Takes note of how an index call ended; a damaged index is switched off.
-  void NoteIndexError(const Status& status);
+  void NoteIndexError(const Status& status) REQUIRES(mutex_);
   void RemoveLeftovers();
-  Status ScanFolder(Scan scan);
-  // Names of the key's block files, newest generation first.
-  std::vector<std::string> FilesOf(const std::string& key_hex);
+  // Rows for files without, and away with rows without a file.
+  void ScanFolder() REQUIRES(mutex_);
   std::optional<std::string> FileFor(const std::string& key_hex,
-                                     std::optional<int> generation);
+                                     std::optional<int> generation)
+      REQUIRES(mutex_);
   Result<std::shared_ptr<const KvBlock>> OpenFile(const std::string& file_name,
                                                   const BlockKey& key,
-                                                  const Fingerprint* expected);
-  void Quarantine(const std::string& file_name);
-  void Record(const std::string& file_name, const KvBlock& block);
-  void EvictToLimit(const std::string& keep);
-  Status UnlinkFile(const std::string& file_name);
-  bool IsPinned(const std::string& file_name);
-  std::vector<BlockInfo> ListOldestFirst();
-  uint64_t CountBytes();
+                                                  const Fingerprint* expected)
+      REQUIRES(mutex_);
+  void Quarantine(const std::string& file_name) REQUIRES(mutex_);
+  void Record(const std::string& file_name, const KvBlock& block)
+      REQUIRES(mutex_);
+  void EvictToLimit(const std::string& keep) REQUIRES(mutex_);
+  Status UnlinkFile(const std::string& file_name) REQUIRES(mutex_);
+  bool IsPinned(const std::string& file_name) REQUIRES(mutex_);
+  std::vector<BlockInfo> ListOldestFirst() REQUIRES(mutex_);
+  uint64_t CountBytes() REQUIRES(mutex_);
 
-  BlockStoreOptions options_;
-  FileSystem* fs_;
+  const BlockStoreOptions options_;
+  FileSystem* const fs_;
 
-  std::mutex mutex_;
-  // All below are guarded by mutex_.
-  std::unique_ptr<BlockIndex> index_;  // null: off, index_status_ says why
-  Status index_status_;
+  Mutex mutex_;
+  BlockNames names_ GUARDED_BY(mutex_);
+  // Null: off, index_status_ says why.
+  std::unique_ptr<BlockIndex> index_ GUARDED_BY(mutex_);
+  Status index_status_ GUARDED_BY(mutex_);
   // Blocks handed out and perhaps still in use, by file name.
-  std::unordered_map<std::string, std::weak_ptr<const KvBlock>> open_;
+  std::unordered_map<std::string, std::weak_ptr<const KvBlock>> open_
+      GUARDED_BY(mutex_);
 };
 
 }  // namespace nexus::kv

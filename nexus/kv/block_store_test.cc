@@ -10,7 +10,9 @@
 
 #include "gmock/gmock.h"
 
+#include "nexus/base/fault_file_system.h"
 #include "nexus/base/test_util.h"
+#include "nexus/kv/block_format.h"
 #include "nexus/kv/testing/sample_block.h"
 
 namespace nexus::kv {
@@ -29,10 +31,23 @@ SampleBlock Nth(int n, int generation = 0) {
                       .tool_name = "tool" + std::to_string(n)});
 }
 
+// Counts what a look-up costs.
+class CountingFileSystem : public FaultFileSystem {
+ public:
+  Result<std::vector<std::string>> ListDir(const std::string& path) override {
+    ++list_calls;
+    return FaultFileSystem::ListDir(path);
+  }
+  std::atomic<int> list_calls = 0;
+};
+
 class BlockStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<BlockStore> OpenStore(uint64_t max_bytes = 1 << 20) {
-    auto store = BlockStore::Open({.dir = dir_.path(), .max_bytes = max_bytes});
+  std::unique_ptr<BlockStore> OpenStore(uint64_t max_bytes = 1 << 20,
+                                        FileSystem* file_system = nullptr) {
+    auto store = BlockStore::Open({.dir = dir_.path(),
+                                   .max_bytes = max_bytes,
+                                   .file_system = file_system});
     EXPECT_OK(store);
     return store.ok() ? *std::move(store) : nullptr;
   }
@@ -120,6 +135,101 @@ TEST_F(BlockStoreTest, KeepsASoundBlockThatIsAlreadyThere) {
   ASSERT_OK_AND_ASSIGN(const auto first, store->Put(sample.Contents()));
   ASSERT_OK_AND_ASSIGN(const auto second, store->Put(sample.Contents()));
   EXPECT_EQ(first, second);
+}
+
+TEST_F(BlockStoreTest, ReplacesABlockThatIsInUse) {
+  const auto store = OpenStore();
+  SampleBlock sample = Nth(1);
+  ASSERT_OK_AND_ASSIGN(const auto before, store->Put(sample.Contents()));
+  sample.sensitivity()[0] = 7.0F;
+  ASSERT_OK_AND_ASSIGN(const auto after,
+                       store->Put(sample.Contents(), {.replace = true}));
+  EXPECT_EQ(before->sensitivity()[0], 0.0F);
+  EXPECT_EQ(after->sensitivity()[0], 7.0F);
+  ASSERT_OK_AND_ASSIGN(const auto found, store->Find(sample.Key()));
+  EXPECT_EQ(found, after);
+  EXPECT_EQ(store->TotalBytes(), FileBytes());
+}
+
+TEST_F(BlockStoreTest, KeepsTheOldBlockWhenReplacingFails) {
+  using Operation = FaultFileSystem::Operation;
+  FaultFileSystem disk;
+  const auto store = OpenStore(1 << 20, &disk);
+  const SampleBlock sample = Nth(1);
+  ASSERT_OK(store->Put(sample.Contents()));
+  for (const Operation operation : {Operation::kCreate, Operation::kAppend,
+                                    Operation::kSync, Operation::kRename}) {
+    disk.FailNth(operation, 1, FaultFileSystem::Fault::kNoSpace);
+    EXPECT_EQ(store->Put(sample.Contents(), {.replace = true}).status().code(),
+              StatusCode::kResourceExhausted);
+    EXPECT_OK(store->Find(sample.Key()));
+    EXPECT_OK(OpenStore()->Find(sample.Key()));
+  }
+}
+
+TEST_F(BlockStoreTest, DoesNotOverwriteABlockOfANewerNexus) {
+  const auto store = OpenStore();
+  const SampleBlock sample = Nth(1);
+  std::string path;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto block, store->Put(sample.Contents()));
+    path = block->path();
+  }
+  FileSystem& disk = FileSystem::Default();
+  ASSERT_OK_AND_ASSIGN(std::string newer, disk.ReadFile(path));
+  StoreLittle(kBlockFormatVersion + 1,
+              reinterpret_cast<uint8_t*>(&newer[kHeaderMinReaderOffset]));
+  testing::Reseal(&newer);
+  ASSERT_OK(WriteFileAtomically(disk, path, newer));
+  for (const bool replace : {false, true}) {
+    const Status put =
+        store->Put(sample.Contents(), {.replace = replace}).status();
+    EXPECT_EQ(put.code(), StatusCode::kIncompatible);
+    EXPECT_THAT(put.message(), HasSubstr("made by a newer Nexus"));
+    EXPECT_THAT(put.message(), HasSubstr(path));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string kept, disk.ReadFile(path));
+  EXPECT_EQ(kept, newer);
+}
+
+// What the engine asks before the first token: a variant, and one recipe after
+// the other.
+TEST_F(BlockStoreTest, LooksUpManyKeysWithoutListingTheFolder) {
+  for (const bool with_index : {true, false}) {
+    if (!with_index) {
+      std::filesystem::remove(dir_.File("index.sqlite"));
+      std::filesystem::create_directory(dir_.File("index.sqlite"));
+    }
+    CountingFileSystem disk;
+    const auto store = OpenStore(1 << 20, &disk);
+    EXPECT_EQ(store->index_status().ok(), with_index);
+    ASSERT_OK(store->Put(Nth(0).Contents()));
+    std::filesystem::last_write_time(
+        dir_.path(),
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    disk.list_calls = 0;
+    for (int n = 1; n <= 10; ++n) {
+      EXPECT_FALSE(store->Contains(Nth(n).Key()));
+    }
+    EXPECT_TRUE(store->Contains(Nth(0).Key()));
+    EXPECT_OK(store->Find(Nth(0).Key()));
+    EXPECT_EQ(disk.list_calls, 1);
+  }
+}
+
+// Also within the tick of the file system's clock in which it looked before.
+TEST_F(BlockStoreTest, SeesAtOnceWhatAnotherStoreDoes) {
+  const auto store = OpenStore();
+  const auto other = OpenStore();
+  for (int i = 0; i < 20; ++i) {
+    // Newer generations, too, are found by name.
+    const SampleBlock sample = Nth(i, i % 2);
+    EXPECT_FALSE(store->Contains(sample.Key()));
+    ASSERT_OK(other->Put(sample.Contents()));
+    EXPECT_TRUE(store->Contains(sample.Key()));
+    ASSERT_OK(other->Remove(sample.Key()));
+    EXPECT_FALSE(store->Contains(sample.Key()));
+  }
 }
 
 TEST_F(BlockStoreTest, FindsNewestGenerationOrThePinnedOne) {
@@ -278,18 +388,17 @@ TEST_F(BlockStoreTest, GoesOnWithoutAnIndex) {
   EXPECT_FALSE(store->GetSetting("a").ok());
 }
 
-TEST_F(BlockStoreTest, RebuildIndexSeesFilesComeAndGo) {
-  const auto store = OpenStore();
-  ASSERT_OK(store->Put(Nth(1).Contents()));
-  ASSERT_OK(store->Put(Nth(2).Contents()));
-  ASSERT_OK(store->Find(Nth(2).Key()));
+TEST_F(BlockStoreTest, OpeningSeesFilesComeAndGo) {
   std::string file;
   {
-    ASSERT_OK_AND_ASSIGN(const auto block, store->Find(Nth(1).Key()));
+    const auto store = OpenStore();
+    ASSERT_OK_AND_ASSIGN(const auto block, store->Put(Nth(1).Contents()));
+    ASSERT_OK(store->Put(Nth(2).Contents()));
+    ASSERT_OK(store->Find(Nth(2).Key()));
     file = block->path();
   }
   std::filesystem::remove(file);
-  ASSERT_OK(store->RebuildIndex());
+  const auto store = OpenStore();
   ASSERT_OK_AND_ASSIGN(const auto infos, store->List());
   ASSERT_THAT(infos, SizeIs(1));
   EXPECT_EQ(infos[0].tool_name, "tool2");
@@ -309,17 +418,18 @@ TEST_F(BlockStoreTest, SettingsLastAndAreNotFoundBefore) {
   EXPECT_EQ(text, "flash");
 }
 
-TEST_F(BlockStoreTest, RemovesBlocksByFileNameOnly) {
-  const auto store = OpenStore();
-  ASSERT_OK(store->Put(Nth(1).Contents()));
-  ASSERT_OK_AND_ASSIGN(const auto infos, store->List());
-  EXPECT_EQ(store->RemoveFile("../../etc/passwd").code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(store->RemoveFile("index.sqlite").code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_OK(store->RemoveFile(infos[0].file_name));
-  EXPECT_EQ(store->RemoveFile(infos[0].file_name).code(),
-            StatusCode::kNotFound);
+TEST_F(BlockStoreTest, TakesOnlyItsOwnNamesForBlocks) {
+  const std::string key(64, 'a');
+  ASSERT_TRUE(ParseFileName(FileNameOf(key, 12)).has_value());
+  EXPECT_EQ(ParseFileName(FileNameOf(key, 12))->key_hex, key);
+  EXPECT_EQ(ParseFileName(FileNameOf(key, 12))->generation, 12);
+  for (const std::string& name :
+       {std::string("index.sqlite"), key + ".nxb", key + "-.nxb",
+        key + "--1.nxb", key + "-07.nxb", key + "-1x.nxb",
+        key + "-99999999999.nxb", key + "-1.nxb.corrupt",
+        key.substr(1) + "-1.nxb", "A" + key.substr(1) + "-1.nxb"}) {
+    EXPECT_FALSE(ParseFileName(name).has_value()) << name;
+  }
 }
 
 TEST_F(BlockStoreTest, RemovesTemporaryFilesOfDeadWriters) {
