@@ -62,17 +62,6 @@ BlockAccumulator::BlockAccumulator(const llm::KvLayout& layout,
   }
 }
 
-size_t BlockAccumulator::BytesFor(const llm::KvLayout& layout,
-                                  int token_count) {
-  size_t bytes_per_token = 0;
-  for (const llm::KvLayerShape& shape : layout.layers) {
-    bytes_per_token +=
-        (size_t{shape.k_elements} + shape.v_elements) * sizeof(float) +
-        sizeof(double);
-  }
-  return bytes_per_token * static_cast<size_t>(token_count);
-}
-
 Status BlockAccumulator::Add(const llm::KvRows& rows) {
   const auto row_count = static_cast<size_t>(rows.token_count);
   if (rows.token_count <= 0 || rows.token_count > token_count_ - next_token_ ||

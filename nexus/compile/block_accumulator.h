@@ -39,9 +39,6 @@ class BlockAccumulator {
   BlockAccumulator(const llm::KvLayout& layout, const llm::RopeSpec& rope,
                    int token_count);
 
-  // Memory of an accumulator, to group tools by a budget.
-  static size_t BytesFor(const llm::KvLayout& layout, int token_count);
-
   int token_count() const { return token_count_; }
   int context_count() const { return context_count_; }
 

@@ -1,6 +1,7 @@
 #include "nexus/compile/block_compiler.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "nexus/base/clock.h"
@@ -40,10 +41,12 @@ Status Check(const CompileEnvironment& environment,
   return Status::Ok();
 }
 
-// A tool being compiled: its place in the caller's list and its running mean.
-struct Work {
-  const CompileJob* job;
-  std::unique_ptr<BlockAccumulator> accumulator;
+// A compile context and, once it has been decoded, its cells: writing them back
+// costs milliseconds where decoding costs seconds.
+struct ContextCells {
+  const CompileContext* context;
+  bool keep;  // there is memory for the cells, and the cache gives them out
+  std::optional<llm::KvRows> rows;
 };
 
 class Compiler {
@@ -52,24 +55,30 @@ class Compiler {
            std::span<const CompileContext> contexts,
            const CompileOptions& options)
       : environment_(environment),
-        contexts_(contexts),
         options_(options),
         layout_(environment.access->layout()),
         started_(Clock::Monotonic().Now()) {
+    size_t bytes_left = options.memory_bytes;
     for (const CompileContext& context : contexts) {
-      longest_context_ = std::max(longest_context_, context.tokens.size());
-      context_tokens_ += static_cast<int64_t>(context.tokens.size());
+      const size_t size = context.tokens.size();
+      longest_context_ = std::max(longest_context_, size);
+      // A window cache has given up the older cells of what is longer.
+      const bool is_readable =
+          layout_.sliding_window == 0 ||
+          size <= static_cast<size_t>(layout_.sliding_window);
+      const size_t bytes = size * layout_.BytesPerToken();
+      const bool keep = is_readable && bytes <= bytes_left;
+      if (keep) bytes_left -= bytes;
+      contexts_.push_back({&context, keep, std::nullopt});
     }
   }
 
   Result<CompileReport> Run(std::span<const CompileJob> jobs) {
-    std::vector<const CompileJob*> pending = SortOut(jobs);
-    const std::vector<std::vector<const CompileJob*>> groups =
-        Group(std::move(pending));
-    progress_.tokens_total = TokensFor(groups);
+    const std::vector<const CompileJob*> pending = SortOut(jobs);
+    progress_.tokens_total = TokensFor(pending);
     Tell("");
-    for (const std::vector<const CompileJob*>& group : groups) {
-      const Status status = CompileGroup(group);
+    for (const CompileJob* job : pending) {
+      const Status status = CompileTool(*job);
       environment_.context->RemoveCells(kSequence, 0, -1);
       NEXUS_RETURN_IF_ERROR(status);
     }
@@ -101,12 +110,21 @@ class Compiler {
                       std::to_string(longest_context_) +
                       " do not fit a context of " + std::to_string(room) +
                       "; give a larger one"));
-      } else if (is_repeated || (!options_.recompile && IsStored(key))) {
+      } else if (is_repeated) {
         ++report_.already_present;
         ++progress_.done;
       } else {
         seen.push_back(key.content);
-        pending.push_back(&job);
+        Status stored = Stored(key);
+        if (stored.code() == StatusCode::kIncompatible) {
+          // Of another version of Nexus: Put wouldn't touch it.
+          Fail(job, std::move(stored));
+        } else if (stored.ok() && !options_.recompile) {
+          ++report_.already_present;
+          ++progress_.done;
+        } else {
+          pending.push_back(&job);
+        }
       }
     }
     return pending;
@@ -114,86 +132,62 @@ class Compiler {
 
   // Opened and verified, not only seen by name: a damaged file must be compiled
   // again.
-  bool IsStored(const kv::BlockKey& key) {
-    return environment_.store->Contains(key) &&
-           environment_.store
-               ->Find(key, {.expected = &environment_.fingerprint})
-               .ok();
+  Status Stored(const kv::BlockKey& key) {
+    return environment_.store
+        ->Find(key, {.expected = &environment_.fingerprint})
+        .status();
   }
 
-  std::vector<std::vector<const CompileJob*>> Group(
-      std::vector<const CompileJob*> pending) const {
-    std::vector<std::vector<const CompileJob*>> groups;
-    size_t bytes = 0;
+  int64_t TokensFor(std::span<const CompileJob* const> pending) const {
+    if (pending.empty()) return 0;
+    size_t tokens = 0;
     for (const CompileJob* job : pending) {
-      const size_t need = BlockAccumulator::BytesFor(
-          layout_, static_cast<int>(job->tokens.size()));
-      if (groups.empty() || bytes + need > options_.memory_bytes) {
-        groups.emplace_back();
-        bytes = 0;
-      }
-      groups.back().push_back(job);
-      bytes += need;
+      tokens += job->tokens.size() * contexts_.size();
     }
-    return groups;
+    for (const ContextCells& cells : contexts_) {
+      tokens +=
+          cells.context->tokens.size() * (cells.keep ? 1 : pending.size());
+    }
+    return static_cast<int64_t>(tokens);
   }
 
-  // A window cache gives up the context's older cells while a tool is decoded
-  // behind it, so there each tool needs the context anew.
-  bool ContextIsSpent() const { return layout_.sliding_window > 0; }
-
-  int64_t TokensFor(
-      const std::vector<std::vector<const CompileJob*>>& groups) const {
-    int64_t tokens = 0;
-    for (const std::vector<const CompileJob*>& group : groups) {
-      const auto repeats =
-          ContextIsSpent() ? static_cast<int64_t>(group.size()) : int64_t{1};
-      tokens += context_tokens_ * repeats;
-      for (const CompileJob* job : group) {
-        tokens += static_cast<int64_t>(job->tokens.size() * contexts_.size());
-      }
+  Status CompileTool(const CompileJob& job) {
+    BlockAccumulator accumulator(layout_, *environment_.rope,
+                                 static_cast<int>(job.tokens.size()));
+    for (ContextCells& cells : contexts_) {
+      NEXUS_RETURN_IF_ERROR(PlaceContext(cells));
+      Tell(cells.context->name + ": " + job.tool_name);
+      NEXUS_RETURN_IF_ERROR(
+          DecodeTool(job, cells.context->tokens.size(), &accumulator));
     }
-    return tokens;
+    return Store(job, accumulator);
   }
 
-  Status CompileGroup(const std::vector<const CompileJob*>& group) {
-    std::vector<Work> works;
-    for (const CompileJob* job : group) {
-      works.push_back({job, std::make_unique<BlockAccumulator>(
-                                layout_, *environment_.rope,
-                                static_cast<int>(job->tokens.size()))});
-    }
-    for (const CompileContext& context : contexts_) {
-      const bool is_last = &context == &contexts_.back();
-      environment_.context->RemoveCells(kSequence, 0, -1);
-      for (Work& work : works) {
-        NEXUS_RETURN_IF_ERROR(DecodeContext(context));
-        Tell(context.name + ": " + work.job->tool_name);
-        NEXUS_RETURN_IF_ERROR(DecodeTool(context, work));
-        if (is_last) NEXUS_RETURN_IF_ERROR(Store(work));
-      }
-    }
-    return Status::Ok();
-  }
-
-  // Does nothing when the context's cells are already there, and nothing else.
-  Status DecodeContext(const CompileContext& context) {
+  // Afterwards the sequence holds the context and nothing else.
+  Status PlaceContext(ContextCells& cells) {
     NEXUS_RETURN_IF_ERROR(CheckCancel());
-    const auto end = static_cast<llm::Position>(context.tokens.size());
-    if (ContextIsSpent()) environment_.context->RemoveCells(kSequence, 0, -1);
-    if (end > 0 && environment_.context->PositionEnd(kSequence) == end) {
-      return Status::Ok();
+    const std::vector<llm::Token>& tokens = cells.context->tokens;
+    environment_.context->RemoveCells(kSequence, 0, -1);
+    if (tokens.empty()) return Status::Ok();
+    if (cells.rows) {
+      return environment_.access->WriteRows(kSequence, 0, *cells.rows).status();
     }
-    Tell(context.name);
-    NEXUS_RETURN_IF_ERROR(environment_.context->Decode(
-        context.tokens, 0, kSequence, llm::Logits::kNone));
+    Tell(cells.context->name);
+    NEXUS_RETURN_IF_ERROR(
+        environment_.context->Decode(tokens, 0, kSequence, llm::Logits::kNone));
+    const auto end = static_cast<llm::Position>(tokens.size());
     progress_.tokens_done += end;
+    if (cells.keep) {
+      NEXUS_ASSIGN_OR_RETURN(cells.rows,
+                             environment_.access->Read(kSequence, 0, end));
+    }
     return Status::Ok();
   }
 
-  Status DecodeTool(const CompileContext& context, Work& work) {
-    const std::span<const llm::Token> tokens = work.job->tokens;
-    const auto begin = static_cast<llm::Position>(context.tokens.size());
+  Status DecodeTool(const CompileJob& job, size_t context_size,
+                    BlockAccumulator* accumulator) {
+    const std::span<const llm::Token> tokens = job.tokens;
+    const auto begin = static_cast<llm::Position>(context_size);
     // Cells that leave the window can't be read any more: read each piece
     // before the next one pushes it out.
     size_t longest_piece = tokens.size();
@@ -210,41 +204,30 @@ class Compiler {
           tokens.subspan(done, size), first, kSequence, llm::Logits::kNone));
       NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows,
                              environment_.access->Read(kSequence, first, last));
-      NEXUS_RETURN_IF_ERROR(work.accumulator->Add(rows));
+      NEXUS_RETURN_IF_ERROR(accumulator->Add(rows));
       done += size;
       progress_.tokens_done += static_cast<int64_t>(size);
-    }
-    if (!environment_.context->RemoveCells(kSequence, begin, -1)) {
-      return InternalError("compile: the engine did not remove a tool's cells");
     }
     return Status::Ok();
   }
 
-  Status Store(Work& work) {
-    NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block,
-                           work.accumulator->Finish());
-    work.accumulator.reset();  // the memory is free for the next group
+  Status Store(const CompileJob& job, const BlockAccumulator& accumulator) {
+    NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
     kv::BlockContents contents;
-    contents.metadata = MetadataFor(environment_, *work.job, options_.recipe);
+    contents.metadata = MetadataFor(environment_, job, options_.recipe);
     contents.metadata.context_count = block.context_count;
-    contents.tokens = work.job->tokens;
+    contents.tokens = job.tokens;
     contents.layers = layout_.layers;
     contents.k = block.k;
     contents.v = block.v;
     contents.sensitivity = block.sensitivity;
-    if (options_.recompile) {
-      const Status removed =
-          environment_.store->Remove(contents.metadata.Key());
-      if (!removed.ok() && removed.code() != StatusCode::kNotFound) {
-        return removed;
-      }
-    }
-    NEXUS_ASSIGN_OR_RETURN(const auto stored,
-                           environment_.store->Put(contents));
+    NEXUS_ASSIGN_OR_RETURN(
+        const auto stored,
+        environment_.store->Put(contents, {.replace = options_.recompile}));
     report_.bytes_written += stored->file_bytes();
     ++report_.compiled;
     ++progress_.done;
-    Tell(work.job->tool_name);
+    Tell(job.tool_name);
     return Status::Ok();
   }
 
@@ -281,12 +264,11 @@ class Compiler {
   }
 
   const CompileEnvironment& environment_;
-  const std::span<const CompileContext> contexts_;
+  std::vector<ContextCells> contexts_;
   const CompileOptions& options_;
   const llm::KvLayout& layout_;
   const std::chrono::nanoseconds started_;
   size_t longest_context_ = 0;
-  int64_t context_tokens_ = 0;  // of all contexts
   CompileProgress progress_;
   CompileReport report_;
 };

@@ -1,10 +1,10 @@
 // BlockCompiler: tool tokens -> KV blocks in the store.
 //
-// Each compile context is decoded once, and behind it every tool in turn:
-// decode, read the rows, remove the cells, next tool. The tools' running means
-// are held in memory, so a long list goes in groups that fit a budget; a
-// finished tool goes to the store at once, so an interrupted run goes on where
-// it stopped.
+// One tool after the other, behind every compile context: place the context,
+// decode the tool, read the rows, empty the sequence. The cells of the contexts
+// are read once and written back for the next tool, so going tool by tool costs
+// no decoding, and each tool is in the store as soon as it is done: a run that
+// was interrupted goes on with the first tool that isn't.
 #ifndef NEXUS_COMPILE_BLOCK_COMPILER_H_
 #define NEXUS_COMPILE_BLOCK_COMPILER_H_
 
@@ -54,6 +54,8 @@ struct CompileProgress {
 
 struct CompileOptions {
   std::string recipe;  // RecipeName(), part of the block's address
+  // For the cells of the contexts. A context that finds no room in it (or is
+  // longer than the model's sliding window) is decoded anew for each tool.
   size_t memory_bytes = size_t{1} << 30;
   // Compiles even what the store has (the block there is replaced).
   bool recompile = false;
@@ -88,8 +90,7 @@ Result<CompileReport> CompileBlocks(const CompileEnvironment& environment,
 struct VariantRequest {
   llm::SequenceId sequence = 0;
   std::span<const llm::Token> preceding;  // every token before the block
-  std::span<const llm::Token>
-      tokens;  // the block, at position preceding.size()
+  std::span<const llm::Token> tokens;     // the block, right behind them
   std::string tool_name;
   std::string schema_hash;
 };
