@@ -8,8 +8,6 @@ namespace nexus::compile {
 namespace {
 
 constexpr std::string_view kSystemText = "You are a helpful assistant.";
-// Below this a cut text says nothing.
-constexpr size_t kShortestText = 8;
 
 Status Append(const llm::Model& model, std::string_view text,
               const llm::TokenizeOptions& options,
@@ -23,36 +21,21 @@ Status Append(const llm::Model& model, std::string_view text,
 // Head, user turn and answer are tokenised apart, as the engine does it.
 Result<CompileContext> Build(const llm::Model& model,
                              const schema::SchemaFrame& frame,
-                             const CompileText& text, size_t room) {
+                             const CompileText& text) {
   CompileContext context;
   context.name = text.name;
   const std::string head =
       frame.head_prefix + std::string(kSystemText) + frame.head_suffix;
-  NEXUS_RETURN_IF_ERROR(
-      Append(model, head, {.add_bos = true}, &context.tokens));
-  NEXUS_RETURN_IF_ERROR(Append(model, frame.user_prefix, {}, &context.tokens));
-
-  std::vector<llm::Token> body;
-  // The text is data: a "<|im_end|>" in it must not become a control token.
-  NEXUS_RETURN_IF_ERROR(
-      Append(model, text.user, {.parse_special = false}, &body));
-  std::vector<llm::Token> tail;
-  NEXUS_RETURN_IF_ERROR(Append(model, frame.user_suffix, {}, &tail));
-  NEXUS_RETURN_IF_ERROR(Append(model, frame.answer_prefix, {}, &tail));
-  NEXUS_RETURN_IF_ERROR(
-      Append(model, text.answer, {.parse_special = false}, &tail));
-  NEXUS_RETURN_IF_ERROR(Append(model, frame.answer_suffix, {}, &tail));
-
-  const size_t fixed = context.tokens.size() + tail.size();
-  if (fixed + kShortestText > room) {
-    return InvalidArgumentError(
-        "compile context '" + context.name + "': its frame of " +
-        std::to_string(fixed) + " tokens leaves no text in a room of " +
-        std::to_string(room) + "; give a larger context");
-  }
-  body.resize(std::min(body.size(), room - fixed));
-  context.tokens.insert(context.tokens.end(), body.begin(), body.end());
-  context.tokens.insert(context.tokens.end(), tail.begin(), tail.end());
+  // The texts are data: a "<|im_end|>" in one must not become a control token.
+  const llm::TokenizeOptions as_data = {.parse_special = false};
+  std::vector<llm::Token>* tokens = &context.tokens;
+  NEXUS_RETURN_IF_ERROR(Append(model, head, {.add_bos = true}, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, frame.user_prefix, {}, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, text.user, as_data, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, frame.user_suffix, {}, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, frame.answer_prefix, {}, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, text.answer, as_data, tokens));
+  NEXUS_RETURN_IF_ERROR(Append(model, frame.answer_suffix, {}, tokens));
   return context;
 }
 
@@ -67,21 +50,33 @@ Result<std::vector<CompileContext>> BuildCompileContexts(
         "compile contexts: " + std::to_string(options.count) +
         " asked for, expected 1 to " + std::to_string(texts.size()));
   }
-  if (options.reserve_tokens < 0 ||
-      options.context_tokens <= options.reserve_tokens) {
-    return InvalidArgumentError(
-        "compile contexts: a context of " +
-        std::to_string(options.context_tokens) + " tokens has no room beside " +
-        std::to_string(options.reserve_tokens) + " for the block");
+  if (options.reserve_tokens < 0) {
+    return InvalidArgumentError("compile contexts: a reserve of " +
+                                std::to_string(options.reserve_tokens) +
+                                " tokens");
   }
-  const auto room =
-      static_cast<size_t>(options.context_tokens - options.reserve_tokens);
   std::vector<CompileContext> contexts;
   for (const CompileText& text :
        texts.first(static_cast<size_t>(options.count))) {
-    NEXUS_ASSIGN_OR_RETURN(CompileContext context,
-                           Build(model, frame, text, room));
+    NEXUS_ASSIGN_OR_RETURN(CompileContext context, Build(model, frame, text));
     contexts.push_back(std::move(context));
+  }
+  const auto longest = std::max_element(
+      contexts.begin(), contexts.end(), [](const auto& a, const auto& b) {
+        return a.tokens.size() < b.tokens.size();
+      });
+  const size_t needed =
+      longest->tokens.size() + static_cast<size_t>(options.reserve_tokens);
+  if (options.context_tokens < 0 ||
+      needed > static_cast<size_t>(options.context_tokens)) {
+    return ResourceExhaustedError(
+        "compile contexts need --ctx " + std::to_string(needed) + ": '" +
+        longest->name + "' has " + std::to_string(longest->tokens.size()) +
+        " tokens and the tool behind it " +
+        std::to_string(options.reserve_tokens) + ", the context has room for " +
+        std::to_string(options.context_tokens) +
+        "; give a larger one, or fewer compile contexts (short ones come "
+        "first)");
   }
   return contexts;
 }

@@ -29,7 +29,8 @@ struct CompileText {
   std::string_view answer;  // what the assistant replied
 };
 
-// In the order of use: any leading part of it is varied in kind and length.
+// In the order of use: varied in kind from the first ones on, and short ones
+// first, so that a few contexts take little time and fit a small model.
 std::span<const CompileText> CompileTexts();
 
 struct CompileContext {
@@ -37,10 +38,12 @@ struct CompileContext {
   std::vector<llm::Token> tokens;
 };
 
-// The first `count` texts as turns in the frame's format, tokenised. Texts that
-// would not leave room for `reserve_tokens` in a context of `context_tokens`
-// are cut. kInvalidArgument when count is not in [1, CompileTexts().size()] or
-// when the context is too small for the shortest.
+// The first `count` texts as turns in the frame's format, tokenised. Whole or
+// not at all: RecipeName() stands for them in a block's address, so a cut text
+// would give other bytes under the same name. kResourceExhausted with the size
+// that is needed when one leaves no room for `reserve_tokens` in a context of
+// `context_tokens`; kInvalidArgument when count is not in
+// [1, CompileTexts().size()].
 struct CompileContextOptions {
   int count = 4;
   int context_tokens = 4096;

@@ -1,5 +1,6 @@
 #include "nexus/compile/compile_contexts.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -69,17 +70,34 @@ TEST_F(CompileContextsTest, StandBehindTheTemplatesHead) {
   }
 }
 
-TEST_F(CompileContextsTest, CutsTextsToTheContext) {
-  ASSERT_OK_AND_ASSIGN(
-      const auto contexts,
-      BuildCompileContexts(
-          *model_, frame_,
-          {.count = 4, .context_tokens = 1024, .reserve_tokens = 500}));
-  for (const CompileContext& context : contexts) {
-    EXPECT_LE(context.tokens.size(), 524U);
-    EXPECT_TRUE(model_->Detokenize(context.tokens).ends_with("<|im_end|>\n"));
+// The recipe's name is the same for every context size, so the tokens must be.
+TEST_F(CompileContextsTest, AreTheSameInEveryContextTheyFit) {
+  const auto build = [&](int context_tokens) {
+    return BuildCompileContexts(
+        *model_, frame_,
+        {.count = 2, .context_tokens = context_tokens, .reserve_tokens = 500});
+  };
+  ASSERT_OK_AND_ASSIGN(const auto large, build(16384));
+  const auto longest = static_cast<int>(
+      std::max(large[0].tokens.size(), large[1].tokens.size()));
+  ASSERT_OK_AND_ASSIGN(const auto small, build(longest + 500));
+  for (size_t i = 0; i < large.size(); ++i) {
+    EXPECT_EQ(small[i].tokens, large[i].tokens);
   }
-  EXPECT_EQ(contexts[0].tokens.size(), 524U);
+  const Status refused = build(longest + 499).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(),
+              HasSubstr("--ctx " + std::to_string(longest + 500)));
+}
+
+TEST_F(CompileContextsTest, ShortOnesComeFirst) {
+  const auto texts = CompileTexts();
+  size_t first_half = 0;
+  size_t second_half = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    (i < texts.size() / 2 ? first_half : second_half) += texts[i].user.size();
+  }
+  EXPECT_LT(2 * first_half, second_half);
 }
 
 TEST_F(CompileContextsTest, RefusesWhatCanNotBe) {
@@ -88,10 +106,10 @@ TEST_F(CompileContextsTest, RefusesWhatCanNotBe) {
   };
   EXPECT_EQ(code({.count = 0}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.count = 1000}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({.context_tokens = 512, .reserve_tokens = 512}),
+  EXPECT_EQ(code({.count = 1, .reserve_tokens = -1}),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({.context_tokens = 600, .reserve_tokens = 570}),
-            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.count = 1, .context_tokens = -1}),
+            StatusCode::kResourceExhausted);
 }
 
 TEST_F(CompileContextsTest, RecipeNameTellsFamilyAndCountApart) {

@@ -180,24 +180,10 @@ $ rm /srv/build/core.1881 && df -h /srv | tail -1
 How do I keep only the last three nightly folders?)";
 
 constexpr std::string_view kKorean =
-    "어제 저녁에 동네 도서관에서 열린 작은 모임에 다녀왔습니다. 책을 좋아하는 "
-    "사람 여덟 명이 모여서 요즘 읽고 있는 책을 한 권씩 소개했는데, 저는 오래된 "
-    "지도에 관한 책을 골랐습니다. 지도는 땅을 그대로 옮긴 그림이 아니라, 그린 "
-    "사람이 무엇을 중요하게 보았는지를 보여 주는 글이라는 말이 기억에 "
-    "남습니다. "
-    "다음 모임은 삼 주 뒤 토요일 오후 두 시에 열리고, 각자 여행에서 가져온 "
-    "물건을 하나씩 보여 주기로 했습니다. 이 글을 두 문장으로 줄여 주세요.";
+    R"(어제 저녁에 동네 도서관에서 열린 작은 모임에 다녀왔습니다. 책을 좋아하는 사람 여덟 명이 모여서 요즘 읽고 있는 책을 한 권씩 소개했는데, 저는 오래된 지도에 관한 책을 골랐습니다. 지도는 땅을 그대로 옮긴 그림이 아니라, 그린 사람이 무엇을 중요하게 보았는지를 보여 주는 글이라는 말이 기억에 남습니다. 다음 모임은 삼 주 뒤 토요일 오후 두 시에 열리고, 각자 여행에서 가져온 물건을 하나씩 보여 주기로 했습니다. 이 글을 두 문장으로 줄여 주세요.)";
 
 constexpr std::string_view kSpanish =
-    "Mi abuela guardaba las recetas en una caja de lata, escritas en el "
-    "reverso "
-    "de calendarios viejos. La del pan de nueces decía solamente: harina la "
-    "que "
-    "pida, agua tibia, un puñado de nueces y paciencia. Durante años intenté "
-    "hacerlo con balanza y termómetro y nunca salía igual. Este invierno seguí "
-    "la receta al pie de la letra, es decir, sin medir nada, y por primera vez "
-    "la cocina olió como la suya. ¿Puedes convertir esta historia en un título "
-    "y una frase?";
+    R"(Mi abuela guardaba las recetas en una caja de lata, escritas en el reverso de calendarios viejos. La del pan de nueces decía solamente: harina la que pida, agua tibia, un puñado de nueces y paciencia. Durante años intenté hacerlo con balanza y termómetro y nunca salía igual. Este invierno seguí la receta al pie de la letra, es decir, sin medir nada, y por primera vez la cocina olió como la suya. ¿Puedes convertir esta historia en un título y una frase?)";
 
 constexpr std::string_view kTable = R"(Which line had the best month?
 
@@ -227,22 +213,13 @@ Mara: Why did you stop?
 Jon: I didn't. The school got a new roof, the bees got a new school. They are across the street now, on top of the fire station, and the firemen have become unbearable about it.)";
 
 constexpr std::array<CompileText, 10> kTexts = {{
-    {"manual", kManual,
-     "The page explains how to back up and restore the station's card, and "
-     "when "
-     "to change its batteries."},
-    {"tools", kTools,
-     "Noted: list_orders, cancel_order, resize_image, book_room."},
-    {"cpp-source", kSource,
-     "The ring is sound for one writer and one reader. MinuteMean drifts: "
-     "recompute the sum now and then."},
     {"greeting", kGreeting, "Yes, how can I help you?"},
-    {"json-log", kLog,
-     "A vacuum of the table shelf slowed the queries until the pool of sixteen "
-     "connections ran dry."},
     {"dialogue", kDialogue, "Jon is funny because he never tries to be."},
     {"shell", kShell,
      "ls -dt /srv/build/nightly-* | tail -n +4 | xargs -r rm -r"},
+    {"json-log", kLog,
+     "A vacuum of the table shelf slowed the queries until the pool of sixteen "
+     "connections ran dry."},
     {"korean", kKorean,
      "도서관 모임에서 오래된 지도에 관한 책을 소개했습니다. 다음 모임에는 여행 "
      "기념품을 가져옵니다."},
@@ -250,6 +227,14 @@ constexpr std::array<CompileText, 10> kTexts = {{
      "Line 7 grew most among the large ones; line 3 relative to its size."},
     {"spanish", kSpanish,
      "El pan sin balanza: la receta de mi abuela solo pedía paciencia."},
+    {"tools", kTools,
+     "Noted: list_orders, cancel_order, resize_image, book_room."},
+    {"manual", kManual,
+     "The page explains how to back up and restore the station's card, and "
+     "when to change its batteries."},
+    {"cpp-source", kSource,
+     "The ring is sound for one writer and one reader. MinuteMean drifts: "
+     "recompute the sum now and then."},
 }};
 
 }  // namespace
