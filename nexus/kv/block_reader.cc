@@ -342,10 +342,13 @@ class BlockParser {
   }
 
   Status ReadRows() {
+    llm::KvLayout layout;
+    layout.layers = block_->layers_;
     for (uint32_t i = 0; i < layer_count_; ++i) {
-      const llm::KvLayerShape& shape = block_->layers_[i];
-      const uint64_t k_stride = RowBytes(shape.k_elements, shape.k_type);
-      const uint64_t v_stride = RowBytes(shape.v_elements, shape.v_type);
+      // kMaxRowElements and kMaxTokens keep these, times the tokens, below
+      // 2^42.
+      const uint64_t k_stride = layout.RowBytesK(i);
+      const uint64_t v_stride = layout.RowBytesV(i);
       NEXUS_ASSIGN_OR_RETURN(
           const Section keys,
           FindSized(SectionType::kKeys, i, k_stride * token_count_));
@@ -358,11 +361,6 @@ class BlockParser {
       block_->v_stride_bytes_.push_back(v_stride);
     }
     return Status::Ok();
-  }
-
-  // kMaxRowElements and kMaxTokens keep this, times the tokens, below 2^42.
-  static uint64_t RowBytes(uint32_t elements, llm::KvType type) {
-    return uint64_t{elements} * (type == llm::KvType::kF32 ? 4 : 2);
   }
 
   KvBlock* block_;

@@ -66,10 +66,6 @@ class KvBlock {
   size_t KStrideBytes(size_t layer) const { return k_stride_bytes_[layer]; }
   size_t VStrideBytes(size_t layer) const { return v_stride_bytes_[layer]; }
 
-  // Starts reading the file's pages in the background.
-  void Prefetch() const { file_.Prefetch(); }
-  size_t ResidentBytes() const { return file_.ResidentBytes(); }
-
  private:
   friend class BlockParser;
   KvBlock() = default;

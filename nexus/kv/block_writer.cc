@@ -22,22 +22,17 @@ struct Section {
   size_t byte_count;
 };
 
-size_t ElementBytes(llm::KvType type) {
-  return type == llm::KvType::kF32 ? 4 : 2;
-}
-
 uint16_t ElementCode(llm::KvType type) {
   return type == llm::KvType::kF32 ? kElementF32 : kElementF16;
 }
 
-Status CheckRows(std::string_view what, size_t layer, size_t found,
-                 size_t token_count, uint32_t elements, llm::KvType type) {
+Status CheckRows(std::string_view what, size_t layer, uint32_t elements,
+                 size_t found, size_t expected) {
   if (elements == 0 || elements > kMaxRowElements) {
     return InvalidArgumentError("block: layer " + std::to_string(layer) + " " +
                                 std::string(what) + " rows of " +
                                 std::to_string(elements) + " elements");
   }
-  const size_t expected = token_count * elements * ElementBytes(type);
   if (found == expected) return Status::Ok();
   return InvalidArgumentError("block: layer " + std::to_string(layer) + " " +
                               std::string(what) + " rows hold " +
@@ -64,12 +59,16 @@ Status Check(const BlockContents& contents) {
         std::to_string(contents.v.size()) + " layers, expected " +
         std::to_string(layer_count));
   }
+  llm::KvLayout layout;
+  layout.layers.assign(contents.layers.begin(), contents.layers.end());
   for (size_t i = 0; i < layer_count; ++i) {
     const llm::KvLayerShape& shape = contents.layers[i];
-    NEXUS_RETURN_IF_ERROR(CheckRows("K", i, contents.k[i].size(), token_count,
-                                    shape.k_elements, shape.k_type));
-    NEXUS_RETURN_IF_ERROR(CheckRows("V", i, contents.v[i].size(), token_count,
-                                    shape.v_elements, shape.v_type));
+    NEXUS_RETURN_IF_ERROR(CheckRows("K", i, shape.k_elements,
+                                    contents.k[i].size(),
+                                    token_count * layout.RowBytesK(i)));
+    NEXUS_RETURN_IF_ERROR(CheckRows("V", i, shape.v_elements,
+                                    contents.v[i].size(),
+                                    token_count * layout.RowBytesV(i)));
   }
   if (!contents.sensitivity.empty() &&
       contents.sensitivity.size() != token_count) {

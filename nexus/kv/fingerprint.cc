@@ -1,16 +1,15 @@
 #include "nexus/kv/fingerprint.h"
 
 #include <cstdint>
-#include <vector>
+
+#include "nexus/kv/block_format.h"
 
 namespace nexus::kv {
 namespace {
 
 void UpdateWithLength(Sha256& hash, std::string_view text) {
   uint8_t length[8];
-  for (size_t i = 0; i < sizeof(length); ++i) {
-    length[i] = static_cast<uint8_t>((uint64_t{text.size()} >> (8 * i)) & 0xFF);
-  }
+  StoreLittle<uint64_t>(text.size(), length);
   hash.Update(length, sizeof(length));
   hash.Update(text);
 }

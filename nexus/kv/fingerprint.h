@@ -17,13 +17,15 @@
 namespace nexus::kv {
 
 struct Fingerprint {
-  std::string model_sha256;          // of the weights file, 64 hex digits
-  std::string architecture;          // "qwen2"
-  std::string tokenizer;             // vocabulary kind, size and a hash of it
-  std::string chat_template_sha256;  // of the template's source; empty: none
-  std::string rope;                  // llm::RopeSpec::Describe()
-  std::string kv_layout;             // DescribeKvLayout()
-  std::string engine_version;        // llm::EngineVersion()
+  std::string model_sha256;  // of the weights file, vocabulary and all
+  std::string architecture;  // "qwen2"
+  // Kind and size of the vocabulary: "gpt2, 151936 tokens".
+  std::string tokenizer;
+  // Of the template's source; of the empty string when there is none.
+  std::string chat_template_sha256;
+  std::string rope;            // llm::RopeSpec::Describe()
+  std::string kv_layout;       // DescribeKvLayout()
+  std::string engine_version;  // llm::EngineVersion()
 
   // SHA-256 over names and values; length-prefixed, so no two differ only by
   // where one field ends.

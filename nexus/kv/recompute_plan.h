@@ -57,8 +57,8 @@ struct PlanRun {
 
 struct RecomputePlan {
   RepairPolicy policy = RepairPolicy::kNone;  // the one that was followed
-  std::vector<PlanRun>
-      runs;  // ordered, alternating, cover [0, token_count) once
+  // Ordered, alternating, cover [0, token_count) once.
+  std::vector<PlanRun> runs;
   int recomputed_tokens = 0;
   double share = 0.0;  // recomputed_tokens / token_count
   int decode_calls = 0;
