@@ -89,12 +89,12 @@ Router::Router(std::shared_ptr<const ToolIndex> index, llm::Embedder* embedder,
 
 void Router::SetIndex(std::shared_ptr<const ToolIndex> index) {
   NEXUS_CHECK(index != nullptr);
-  const std::lock_guard<std::mutex> lock(index_mutex_);
+  const MutexLock lock(index_mutex_);
   index_.swap(index);
 }
 
 std::shared_ptr<const ToolIndex> Router::index() const {
-  const std::lock_guard<std::mutex> lock(index_mutex_);
+  const MutexLock lock(index_mutex_);
   return index_;
 }
 
@@ -104,7 +104,7 @@ Result<std::vector<float>> Router::DenseScores(const ToolIndex& index,
   const std::string text(CutUtf8(query, kMaxEmbeddedBytes));
   Lap lap(clock_);
   Result<std::vector<std::vector<float>>> vectors = [&] {
-    const std::lock_guard<std::mutex> lock(model_mutex_);
+    const MutexLock lock(model_mutex_);
     return embedder_->Embed({&text, 1}, llm::TextRole::kQuery);
   }();
   timings->embed_us = lap.Us();
@@ -217,7 +217,7 @@ void Router::Rerank(std::string_view query, int top_k,
     documents.push_back(decision->index->search_text(c.tool));
   }
   Result<std::vector<float>> scores = [&] {
-    const std::lock_guard<std::mutex> lock(model_mutex_);
+    const MutexLock lock(model_mutex_);
     return reranker_->Score(query, documents);
   }();
   std::string problem;

@@ -7,12 +7,12 @@
 #define NEXUS_ROUTE_ROUTER_H_
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/mutex.h"
 #include "nexus/base/result.h"
 #include "nexus/llm/embedder.h"
 #include "nexus/route/fusion.h"
@@ -74,8 +74,8 @@ class Router {
          const RouterOptions& options = {}, Reranker* reranker = nullptr);
 
   // Swaps the registry. Running queries end on the old one.
-  void SetIndex(std::shared_ptr<const ToolIndex> index);
-  std::shared_ptr<const ToolIndex> index() const;
+  void SetIndex(std::shared_ptr<const ToolIndex> index) EXCLUDES(index_mutex_);
+  std::shared_ptr<const ToolIndex> index() const EXCLUDES(index_mutex_);
 
   // An empty registry, an empty query (or only spaces) and a scope without
   // tools give kAbstain, not an error. An encoder that fails or returns
@@ -86,16 +86,19 @@ class Router {
  private:
   Result<std::vector<float>> DenseScores(const ToolIndex& index,
                                          std::string_view query,
-                                         RouteTimings* timings) const;
-  void Rerank(std::string_view query, int top_k, RouteDecision* decision) const;
+                                         RouteTimings* timings) const
+      EXCLUDES(model_mutex_);
+  void Rerank(std::string_view query, int top_k, RouteDecision* decision) const
+      EXCLUDES(model_mutex_);
 
-  mutable std::mutex index_mutex_;
-  std::shared_ptr<const ToolIndex> index_;  // guarded by index_mutex_
-  // Held while the encoder or the re-ranker runs; never with index_mutex_.
-  mutable std::mutex model_mutex_;
-  llm::Embedder* embedder_;
-  Reranker* reranker_;
-  RouterOptions options_;
+  mutable Mutex index_mutex_;
+  std::shared_ptr<const ToolIndex> index_ GUARDED_BY(index_mutex_);
+  // Held while the encoder or the re-ranker runs (their names may be read
+  // without it); never with index_mutex_.
+  mutable Mutex model_mutex_;
+  llm::Embedder* const embedder_;
+  Reranker* const reranker_;
+  const RouterOptions options_;
   const Clock& clock_;
 };
 
