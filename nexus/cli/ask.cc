@@ -95,6 +95,7 @@ Json TierJson(const engine::TierReport& tier) {
           {"spliced_tokens", tier.spliced_tokens},
           {"recomputed_tokens", tier.recomputed_tokens},
           {"prefilled_tokens", tier.prefilled_tokens},
+          {"policy", tier.policy},
           {"recompute_share", tier.recompute_share},
           {"ms",
            {{"lookup", tier.lookup_ms},
@@ -150,14 +151,15 @@ Result<std::string> Answer(const engine::Engine& engine,
           engine.model(), {.temperature = static_cast<float>(flags.temperature),
                            .seed = flags.seed}));
   std::string text;
-  for (int i = 0; i < flags.max_tokens && !Interrupted(); ++i) {
+  for (int i = 0; i < flags.max_tokens && session.room() > 1; ++i) {
     NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
                            sampler->Sample(session.logits()));
     if (engine.model().IsEndOfGeneration(token)) break;
     const std::string piece = engine.model().TokenText(token);
     text += piece;
     if (stream) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      const std::string shown = Printable(piece);
+      std::fwrite(shown.data(), 1, shown.size(), stdout);
       std::fflush(stdout);
     }
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
@@ -166,8 +168,9 @@ Result<std::string> Answer(const engine::Engine& engine,
 }
 
 // After the answer is out: keep exact cells for the next start.
-void KeepVariant(engine::Session& session, const engine::PromptPlan& plan) {
-  if (const Status kept = session.StoreVariant(plan); !kept.ok()) {
+void KeepVariant(engine::Session& session, const engine::PromptPlan& plan,
+                 const schema::ToolSchema& tool) {
+  if (const Status kept = session.StoreVariant(plan, tool); !kept.ok()) {
     Note("exact cells not kept: " + kept.message());
   }
 }
@@ -181,6 +184,10 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
     return Fail(InvalidArgumentError(
         "--execute needs --mcp: a registry file has no server to call"));
   }
+  if (const Status known = CheckServers(source->tools, flags.servers);
+      !known.ok()) {
+    return Fail(known);
+  }
   auto routing = MakeRouting(globals, source->tools);
   if (!routing.ok()) return Fail(routing.status());
   if (!routing->note.empty()) Note("BM25 only: " + routing->note);
@@ -188,6 +195,7 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   if (!engine.ok()) return Fail(engine.status());
   auto session = engine::Session::Create(engine->get());
   if (!session.ok()) return Fail(session.status());
+  const CancelOnInterrupt cancel(&(*session)->context());
 
   std::vector<llm::ChatMessage> messages;
   if (!flags.system.empty()) {
@@ -219,7 +227,8 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
         first_piece = false;
         while (piece.starts_with(' ')) piece.remove_prefix(1);
       }
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
+      const std::string text = Printable(piece);
+      std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
     };
   }
@@ -275,7 +284,9 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
           Styled(called->is_error ? "the tool reports an error" : "ok",
                  called->is_error ? Style::kBad : Style::kGood) +
               "  " + FormatMs(call_ms));
-      std::printf("%s\n", called->text.c_str());
+      const std::string text = Printable(called->text);
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::printf("\n");
     }
     if (flags.answer && !called->is_error) {
       messages.push_back(
@@ -291,23 +302,32 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
       auto answer =
           Answer(**engine, **session, flags, std::move(messages), show);
       if (show) std::printf("\n");
-      if (!answer.ok()) return Fail(answer.status());
-      object["answer"] = *answer;
+      if (answer.ok()) {
+        object["answer"] = *answer;
+      } else {
+        // The tool has run: what it returned must not be lost with the answer.
+        object["answer_error"] = answer.status().ToString();
+        code = Fail(answer.status());
+      }
     }
   }
   if (globals.json) PrintJson(object);
-  if (!flags.answer) KeepVariant(**session, result->plan);
-  return code;
+  if (!flags.answer && flags.mode == "schema" && flags.repair.tier == "auto" &&
+      result->tier.tier == engine::Tier::kPrefill) {
+    KeepVariant(**session, result->plan, *result->tool);
+  }
+  return Interrupted() ? kExitInterrupted : code;
 }
 
 }  // namespace
 
-void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddAskCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "ask", "Route a question to a tool, write the call, and run it");
   auto flags = std::make_shared<AskFlags>();
   command->add_option("question", flags->question, "What you want")->required();
-  AddToolFlags(command, globals);
+  AddToolFlags(command, globals.get());
   command->add_flag("-x,--execute", flags->execute,
                     "Call the tool and show its result");
   command
@@ -325,6 +345,7 @@ void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
   command->add_option("--server", flags->servers,
                       "Route only among this server's tools");
   command->add_option("--system", flags->system, "System prompt");
+  AddTierFlag(command, &flags->repair);
   AddRepairFlags(command, &flags->repair);
   command
       ->add_option("--max-tokens", flags->max_tokens,
@@ -334,12 +355,14 @@ void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
   command
       ->add_option("--temperature", flags->temperature,
                    "0 takes the most likely token")
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(FiniteRange(0, 10))
       ->capture_default_str();
-  command->add_option("--seed", flags->seed)->capture_default_str();
-  AddModelFlags(command, globals);
-  AddRouteFlags(command, globals);
-  AddJsonFlag(command, globals);
+  command
+      ->add_option("--seed", flags->seed, "Of the sampling above temperature 0")
+      ->capture_default_str();
+  AddModelFlags(command, globals.get());
+  AddRouteFlags(command, globals.get());
+  AddJsonFlag(command, globals.get());
   command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
 }
 

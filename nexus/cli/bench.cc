@@ -42,6 +42,7 @@ Json TtftJson(const engine::Engine& engine,
     ttft["all_schemas"] = nullptr;
     ratio["all_schemas"] = nullptr;
   }
+  const bool measured = result.kl_positions > 0;
   return {{"model", engine.model().info().name},
           {"tool", result.tool},
           {"n_past", result.past_tokens},
@@ -57,16 +58,18 @@ Json TtftJson(const engine::Engine& engine,
             {"repair", result.repair_ms},
             {"decode", result.decode_ms}}},
           {"recompute_share", result.recompute_share},
-          {"kl_mean", result.kl_mean},
-          {"kl_noise_floor", result.kl_noise_floor},
-          {"top1", result.top1},
+          {"kl_mean", measured ? Json(result.kl_mean) : Json(nullptr)},
+          {"kl_noise_floor",
+           measured ? Json(result.kl_noise_floor) : Json(nullptr)},
+          {"top1", measured ? Json(result.top1) : Json(nullptr)},
           {"kl_positions", result.kl_positions},
           {"memory",
            {{"block_bytes", result.block_bytes},
             {"staging_bytes", result.staging_bytes},
             {"added_bytes", result.added_bytes}}},
           {"prefill_setting", result.prefill_setting},
-          {"n", result.runs}};
+          {"n", result.runs},
+          {"n_all_schemas", result.all_schemas_runs}};
 }
 
 void PrintTtft(const engine::Engine& engine,
@@ -179,7 +182,8 @@ int RunCalls(const GlobalOptions& globals, engine::CallBenchOptions options) {
   return kExitOk;
 }
 
-void AddTtft(CLI::App* bench, GlobalOptions* globals, Action* action) {
+void AddTtft(CLI::App* bench, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = bench->add_subcommand(
       "ttft",
       "Time to first token: full prefill, exact prefix, splice, all "
@@ -221,14 +225,15 @@ void AddTtft(CLI::App* bench, GlobalOptions* globals, Action* action) {
       ->check(CLI::Range(1, static_cast<int>(compile::CompileTexts().size())))
       ->capture_default_str();
   AddRepairFlags(command, &flags->repair);
-  AddToolFlags(command, globals);
-  AddModelFlags(command, globals);
-  AddJsonFlag(command, globals);
+  AddToolFlags(command, globals.get());
+  AddModelFlags(command, globals.get());
+  AddJsonFlag(command, globals.get());
   command->callback(
       [=] { *action = [=] { return RunTtft(*globals, *flags); }; });
 }
 
-void AddCalls(CLI::App* bench, GlobalOptions* globals, Action* action) {
+void AddCalls(CLI::App* bench, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = bench->add_subcommand(
       "calls",
       "Generate calls for every tool and validate each against its "
@@ -244,9 +249,9 @@ void AddCalls(CLI::App* bench, GlobalOptions* globals, Action* action) {
   command->add_option("--max-tokens", options->max_tokens, "Longest call")
       ->check(CLI::Range(16, 1 << 16))
       ->capture_default_str();
-  AddToolFlags(command, globals);
-  AddModelFlags(command, globals);
-  AddJsonFlag(command, globals);
+  AddToolFlags(command, globals.get());
+  AddModelFlags(command, globals.get());
+  AddJsonFlag(command, globals.get());
   command->callback([=] {
     *action = [=] {
       engine::CallBenchOptions chosen = *options;
@@ -259,12 +264,12 @@ void AddCalls(CLI::App* bench, GlobalOptions* globals, Action* action) {
 
 }  // namespace
 
-void AddBenchCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddBenchCommand(CLI::App* app, Action* action) {
   CLI::App* bench = app->add_subcommand(
       "bench", "Measure on this machine, with ratios in one run");
   bench->require_subcommand(1);
-  AddTtft(bench, globals, action);
-  AddCalls(bench, globals, action);
+  AddTtft(bench, action);
+  AddCalls(bench, action);
 }
 
 }  // namespace nexus::cli

@@ -7,14 +7,14 @@
 
 namespace nexus::cli {
 
-void AddPullCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddToolsCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddCompileCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddInspectCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddRouteCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddAskCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddBenchCommand(CLI::App* app, GlobalOptions* globals, Action* action);
-void AddDoctorCommand(CLI::App* app, GlobalOptions* globals, Action* action);
+void AddPullCommand(CLI::App* app, Action* action);
+void AddToolsCommand(CLI::App* app, Action* action);
+void AddCompileCommand(CLI::App* app, Action* action);
+void AddInspectCommand(CLI::App* app, Action* action);
+void AddRouteCommand(CLI::App* app, Action* action);
+void AddAskCommand(CLI::App* app, Action* action);
+void AddBenchCommand(CLI::App* app, Action* action);
+void AddDoctorCommand(CLI::App* app, Action* action);
 
 // --mcp, --tools: where tools come from.
 void AddToolFlags(CLI::App* command, GlobalOptions* globals);

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "nexus/base/file_system.h"
 #include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/kv/recompute_plan.h"
 #include "nexus/pull/model_catalog.h"
@@ -60,6 +63,12 @@ Result<ToolSource> LoadTools(const GlobalOptions& options) {
                         source.catalog->tools().end());
   }
   if (source.tools.empty()) {
+    if (source.catalog == nullptr) {
+      return InvalidArgumentError(
+          options.tools_file +
+          ": no tool in it; expected JSON lines of MCP tools or OpenAI "
+          "functions, a JSON array of them, or a tools/list result");
+    }
     return UnavailableError(
         "no tools: every server failed or listed none; see the lines above");
   }
@@ -95,7 +104,7 @@ std::string ProgramDir() {
 
 Result<std::string> FindEncoder(const GlobalOptions& options) {
   if (!options.encoder.empty()) {
-    if (!std::filesystem::exists(options.encoder)) {
+    if (!FileSystem::Default().Exists(options.encoder)) {
       return NotFoundError("encoder " + options.encoder + ": no such file");
     }
     return options.encoder;
@@ -106,8 +115,10 @@ Result<std::string> FindEncoder(const GlobalOptions& options) {
   for (const std::string& dir :
        {program + "/../share/nexus/models", program + "/../../models"}) {
     const std::string path = dir + "/" + name;
-    if (std::filesystem::exists(path)) {
-      return std::filesystem::weakly_canonical(path).string();
+    if (FileSystem::Default().Exists(path)) {
+      std::error_code ignored;
+      const auto tidy = std::filesystem::weakly_canonical(path, ignored);
+      return ignored ? path : tidy.string();
     }
   }
   return NotFoundError("encoder " + name +
@@ -152,7 +163,54 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
   return routing;
 }
 
-void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
+Status CheckServers(const std::vector<schema::ToolSchema>& tools,
+                    const std::vector<std::string>& wanted) {
+  std::set<std::string> known;
+  for (const schema::ToolSchema& tool : tools) known.insert(tool.server);
+  for (const std::string& server : wanted) {
+    if (known.contains(server)) continue;
+    std::string list;
+    for (const std::string& name : known) {
+      if (!name.empty()) list += (list.empty() ? "" : ", ") + name;
+    }
+    return NotFoundError("--server: no tool of a server '" + server +
+                         "'; there are: " + (list.empty() ? "none" : list));
+  }
+  return Status::Ok();
+}
+
+CLI::Validator FiniteRange(double low, double high) {
+  const std::string description =
+      DumpJson(Json(low)) + " to " + DumpJson(Json(high));
+  return CLI::Validator(
+      [=](std::string& input) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(input, value) && std::isfinite(value) &&
+            value >= low && value <= high) {
+          return std::string();
+        }
+        return "'" + input + "' is not a number from " + description;
+      },
+      description);
+}
+
+CancelOnInterrupt::CancelOnInterrupt(llm::Context* context)
+    : watcher_([this, context] {
+        while (!done_.load()) {
+          if (Interrupted().load()) {
+            context->Cancel();
+            return;
+          }
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+      }) {}
+
+CancelOnInterrupt::~CancelOnInterrupt() {
+  done_.store(true);
+  watcher_.join();
+}
+
+void AddTierFlag(CLI::App* command, RepairFlags* flags) {
   command
       ->add_option("--tier", flags->tier,
                    "How the schema comes into the context: auto, exact-prefix, "
@@ -160,6 +218,9 @@ void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
       ->check(CLI::IsMember(
           {"auto", "exact-prefix", "exact-variant", "splice", "prefill"}))
       ->capture_default_str();
+}
+
+void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
   command
       ->add_option("--policy", flags->policy,
                    "Which spliced tokens are decoded again (default: suffix, "
@@ -175,7 +236,7 @@ void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
   command
       ->add_option("--recompute", flags->recompute_percent,
                    "Share of the block to decode again, in percent")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(FiniteRange(0, 100));
 }
 
 Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags) {

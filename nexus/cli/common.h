@@ -1,11 +1,13 @@
-// What all commands share: global flags, where tools come from, and making an
+// What commands have in common: flags, where tools come from, and making an
 // engine or a router out of them.
 #ifndef NEXUS_CLI_COMMON_H_
 #define NEXUS_CLI_COMMON_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -24,6 +26,7 @@ namespace nexus::cli {
 // Bumped when a field of a --json output changes its meaning or goes away.
 inline constexpr int kJsonSchemaVersion = 1;
 
+// Flags that several commands take; each has a copy of its own.
 struct GlobalOptions {
   std::string model;  // name or path; empty: the default model
   std::string store;
@@ -36,8 +39,6 @@ struct GlobalOptions {
   int context_tokens = 8192;
   int threads = 0;
   bool json = false;
-  bool verbose = false;
-  bool quiet = false;
 };
 
 // What a subcommand does once the command line is parsed; returns the exit
@@ -77,6 +78,26 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
 // The folder of the running program; empty when it can't be found.
 std::string ProgramDir();
 
+// kNotFound names the servers there are, when `wanted` has another.
+Status CheckServers(const std::vector<schema::ToolSchema>& tools,
+                    const std::vector<std::string>& wanted);
+
+// A number within [low, high]; CLI11's own Range lets "nan" through.
+CLI::Validator FiniteRange(double low, double high);
+
+// Lets Ctrl-C reach a context that is decoding, as long as it lives.
+class CancelOnInterrupt {
+ public:
+  explicit CancelOnInterrupt(llm::Context* context);
+  ~CancelOnInterrupt();
+  CancelOnInterrupt(const CancelOnInterrupt&) = delete;
+  CancelOnInterrupt& operator=(const CancelOnInterrupt&) = delete;
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread watcher_;
+};
+
 // Flags of `engine::PrepareOptions`, as ask and bench take them.
 struct RepairFlags {
   std::string tier = "auto";
@@ -84,6 +105,7 @@ struct RepairFlags {
   std::string budget;
   double recompute_percent = -1;
 };
+void AddTierFlag(CLI::App* command, RepairFlags* flags);
 void AddRepairFlags(CLI::App* command, RepairFlags* flags);
 Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags);
 

@@ -102,14 +102,15 @@ int Run(const GlobalOptions& globals, const CompileFlags& flags) {
 
 }  // namespace
 
-void AddCompileCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddCompileCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "compile",
       "Compile tool schemas into KV blocks, once per schema and "
       "model");
   auto flags = std::make_shared<CompileFlags>();
-  AddToolFlags(command, globals);
-  AddModelFlags(command, globals);
+  AddToolFlags(command, globals.get());
+  AddModelFlags(command, globals.get());
   command
       ->add_option("--contexts", flags->contexts,
                    "Compile contexts to average over: more cost more time and "
@@ -120,7 +121,7 @@ void AddCompileCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
                       "Only this tool; may be given several times");
   command->add_flag("--recompile", flags->recompile,
                     "Compile even what the store has");
-  AddJsonFlag(command, globals);
+  AddJsonFlag(command, globals.get());
   command->footer(
       "Tools that are in the store already cost nothing. Ctrl-C "
       "keeps what is finished.");

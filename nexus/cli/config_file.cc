@@ -51,8 +51,52 @@ Json FromToml(const std::string& text) {
     std::ostringstream where;
     where << "config file: " << error.description() << " (" << error.source()
           << ")";
-    throw CLI::FileError(where.str());
+    throw CLI::ConfigError(where.str());
   }
+}
+
+// Only the shown flags of commands, found by their long name.
+const CLI::Option* FindOption(const CLI::App& command, const std::string& key) {
+  return command.get_option_no_throw("--" + key);
+}
+
+// Whether the environment decides this flag: CLI11 itself would let the file
+// win.
+bool SetByEnvironment(const CLI::Option* option) {
+  return option != nullptr && !option->get_envname().empty() &&
+         std::getenv(option->get_envname().c_str()) != nullptr;
+}
+
+// Copies a top-level item to every command below `command` that has the flag.
+bool Spread(const CLI::App& command, const std::vector<std::string>& parents,
+            const CLI::ConfigItem& item, Items* out) {
+  bool known = false;
+  if (const CLI::Option* option = FindOption(command, item.name)) {
+    known = true;
+    if (!SetByEnvironment(option)) {
+      CLI::ConfigItem copy = item;
+      copy.parents = parents;
+      out->push_back(std::move(copy));
+    }
+  }
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) {
+    std::vector<std::string> deeper = parents;
+    deeper.push_back(sub->get_name());
+    known = Spread(*sub, deeper, item, out) || known;
+  }
+  return known;
+}
+
+const CLI::App* FindCommand(const CLI::App& app,
+                            const std::vector<std::string>& path) {
+  const CLI::App* command = &app;
+  for (const std::string& name : path) {
+    const auto named = command->get_subcommands(
+        [&](const CLI::App* sub) { return sub->get_name() == name; });
+    if (named.empty()) return nullptr;
+    command = named.front();
+  }
+  return command;
 }
 
 }  // namespace
@@ -63,14 +107,30 @@ Items ConfigFile::from_config(std::istream& input) const {
   Json root = Json::object();
   if (first != std::string::npos && text[first] == '{') {
     auto parsed = ParseJson(text, "config file");
-    if (!parsed.ok()) throw CLI::FileError(parsed.status().message());
+    if (!parsed.ok()) throw CLI::ConfigError(parsed.status().message());
     root = std::move(parsed).value();
   } else {
     root = FromToml(text);
   }
   Items flat;
   Flatten(root, {}, &flat);
-  return flat;
+  // CLI11 keeps the first value of a flag, so the commands' own come first.
+  Items ordered;
+  for (const CLI::ConfigItem& item : flat) {
+    if (item.parents.empty()) continue;
+    const CLI::App* command = FindCommand(*app_, item.parents);
+    if (command != nullptr &&
+        SetByEnvironment(FindOption(*command, item.name))) {
+      continue;
+    }
+    ordered.push_back(item);
+  }
+  for (const CLI::ConfigItem& item : flat) {
+    if (!item.parents.empty()) continue;
+    // Unknown: left for CLI11 to name.
+    if (!Spread(*app_, {}, item, &ordered)) ordered.push_back(item);
+  }
+  return ordered;
 }
 
 std::string DefaultConfigPath() {

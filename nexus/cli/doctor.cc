@@ -214,17 +214,18 @@ int Run(const GlobalOptions& globals) {
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddDoctorCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "doctor", "Say what is on, what is off, and why, on this machine");
-  AddModelFlags(command, globals);
-  AddRouteFlags(command, globals);
+  AddModelFlags(command, globals.get());
+  AddRouteFlags(command, globals.get());
   command
       ->add_option("--mcp", globals->mcp_files,
                    "Also check the servers of this mcpServers JSON file")
       ->envname("NEXUS_MCP")
       ->type_name("FILE");
-  AddJsonFlag(command, globals);
+  AddJsonFlag(command, globals.get());
   command->callback([=] { *action = [=] { return Run(*globals); }; });
 }
 

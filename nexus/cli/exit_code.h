@@ -15,7 +15,7 @@ enum ExitCode : int {
   kExitSystem = 5,       // disk, memory, permissions, context too small
   kExitUnavailable = 6,  // a server didn't answer
   kExitAbstained = 7,    // no tool fits the question
-  kExitToolError = 8,    // the tool ran and reported a failure
+  kExitToolError = 8,    // the tool reported a failure, or the call is invalid
   kExitInterrupted = 130,
 };
 

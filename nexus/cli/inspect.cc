@@ -178,7 +178,8 @@ int ShowFrame(const GlobalOptions& globals) {
 
 }  // namespace
 
-void AddInspectCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddInspectCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "inspect",
       "Show a block file, the store (without a file), or a model's "
@@ -187,8 +188,8 @@ void AddInspectCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
   command->add_option("block", flags->block, "A block file (*.nxb)");
   command->add_flag("--frame", flags->frame,
                     "The text around a schema for --model");
-  AddModelFlags(command, globals);
-  AddJsonFlag(command, globals);
+  AddModelFlags(command, globals.get());
+  AddJsonFlag(command, globals.get());
   command->callback([=] {
     *action = [=] {
       if (flags->frame) return ShowFrame(*globals);

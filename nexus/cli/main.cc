@@ -1,5 +1,7 @@
 // nexus: the command line.
+#include <cerrno>
 #include <cstdio>
+#include <exception>
 
 #include "nexus/cli/commands.h"
 #include "nexus/cli/config_file.h"
@@ -71,7 +73,7 @@ void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
       ->add_option("--tau", globals->tau,
                    "Margin of the gate: route when the best tool is ahead by "
                    "this cosine")
-      ->check(CLI::Range(0.0, 2.0))
+      ->check(FiniteRange(0, 2))
       ->capture_default_str();
 }
 
@@ -84,25 +86,58 @@ namespace {
 
 void EngineLog(int, const char* text) { std::fputs(text, stderr); }
 
+// One line, as every other error; CLI11's own say it in two and don't name the
+// configuration file.
+int FailParse(const CLI::App& app, const CLI::ParseError& error) {
+  std::string what = error.what();
+  for (char& c : what) c = c == '\n' ? ' ' : c;
+  if (dynamic_cast<const CLI::ConfigError*>(&error) != nullptr ||
+      dynamic_cast<const CLI::FileError*>(&error) != nullptr) {
+    what =
+        "config file " + app.get_config_ptr()->as<std::string>() + ": " + what;
+  }
+  Note(what +
+       " (`nexus --help` or `nexus COMMAND --help` lists what there is)");
+  return kExitUsage;
+}
+
+// A result that could not be written is a failure, whatever was computed.
+int FlushOutput(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  // A reader that left (`nexus tools | head`) has seen what it wanted.
+  if (errno == EPIPE) return code;
+  Note("standard output: can't be written, the result is incomplete");
+  return code == kExitOk ? kExitSystem : code;
+}
+
 int Main(int argc, char** argv) {
   InstallInterruptHandler();
-  GlobalOptions globals;
   Action action;
+  bool verbose = false;
   CLI::App app(
       "Nexus: routes tool calls outside the context and splices compiled "
       "schemas into it.",
       "nexus");
   app.set_version_flag(
       "--version", "nexus " NEXUS_VERSION " (" + llm::EngineVersion() + ")");
-  app.config_formatter(std::make_shared<ConfigFile>());
+  app.config_formatter(std::make_shared<ConfigFile>(&app));
   app.set_config("--config", DefaultConfigPath(),
                  "TOML or JSON file with defaults for any flag")
       ->envname("NEXUS_CONFIG");
   app.allow_config_extras(false);
-  app.add_flag("-v,--verbose", globals.verbose,
+  app.add_flag("-v,--verbose", verbose,
                "Also show the inference engine's own log");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.fallthrough();
+  AddPullCommand(&app, &action);
+  AddToolsCommand(&app, &action);
+  AddCompileCommand(&app, &action);
+  AddInspectCommand(&app, &action);
+  AddRouteCommand(&app, &action);
+  AddAskCommand(&app, &action);
+  AddBenchCommand(&app, &action);
+  AddDoctorCommand(&app, &action);
+  // After the commands: they would inherit it.
   app.footer(
       "First steps:\n"
       "  nexus pull                          bring the default model (491 MB)\n"
@@ -110,26 +145,29 @@ int Main(int argc, char** argv) {
       "tokens\n"
       "  nexus compile --mcp FILE            schemas -> KV blocks\n"
       "  nexus ask \"...\" --mcp FILE --execute\n"
-      "`nexus COMMAND --help` says more. Exit codes: 0 ok, 2 wrong input, 3 "
-      "not "
-      "found,\n4 damaged or incompatible, 5 system, 6 server unavailable, 7 no "
-      "tool fits,\n8 the tool reported an error, 130 interrupted.");
-  AddPullCommand(&app, &globals, &action);
-  AddToolsCommand(&app, &globals, &action);
-  AddCompileCommand(&app, &globals, &action);
-  AddInspectCommand(&app, &globals, &action);
-  AddRouteCommand(&app, &globals, &action);
-  AddAskCommand(&app, &globals, &action);
-  AddBenchCommand(&app, &globals, &action);
-  AddDoctorCommand(&app, &globals, &action);
+      "`nexus COMMAND --help` says more. Exit codes: 0 ok, 1 internal or "
+      "refused, 2 wrong input,\n3 not found, 4 damaged or incompatible, 5 "
+      "system, 6 server unavailable, 7 no tool fits,\n8 the tool reported an "
+      "error or the call is invalid, 130 interrupted.");
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return FlushOutput(app.exit(help));
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? kExitOk : kExitUsage;
+    return FailParse(app, error);
   }
-  if (globals.verbose) llm::SetEngineLogSink(&EngineLog);
-  return action ? action() : kExitUsage;
+  if (!action) {
+    std::printf("%s", app.help().c_str());
+    return FlushOutput(kExitUsage);
+  }
+  if (verbose) llm::SetEngineLogSink(&EngineLog);
+  try {
+    return FlushOutput(action());
+  } catch (const std::exception& error) {
+    Note(std::string("internal error: ") + error.what() +
+         "; please report it with the command line");
+    return kExitInternal;
+  }
 }
 
 }  // namespace

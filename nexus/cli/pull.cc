@@ -56,10 +56,12 @@ int Run(const GlobalOptions& globals, const std::string& what) {
                            ? 0
                            : static_cast<double>(progress.bytes_done) /
                                  static_cast<double>(progress.bytes_total);
-                   line.Update(share,
-                               std::string(PhaseName(progress.phase)) + " " +
-                                   FormatBytes(progress.bytes_done) + " of " +
-                                   FormatBytes(progress.bytes_total));
+                   std::string note(PhaseName(progress.phase));
+                   if (progress.bytes_total > 0) {
+                     note += " " + FormatBytes(progress.bytes_done) + " of " +
+                             FormatBytes(progress.bytes_total);
+                   }
+                   line.Update(share, note);
                  },
              .cancel = &Interrupted()});
   line.Done();
@@ -74,7 +76,8 @@ int Run(const GlobalOptions& globals, const std::string& what) {
 
 }  // namespace
 
-void AddPullCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddPullCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "pull", "Bring a model's weights onto this machine and verify them");
   auto what = std::make_shared<std::string>();
@@ -83,7 +86,7 @@ void AddPullCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
                       "A known name (" + pull::KnownModelNames() +
                           "), an https URL of a GGUF file, or a path");
   command->add_flag("--list", *list, "Show the known models");
-  AddJsonFlag(command, globals);
+  AddJsonFlag(command, globals.get());
   command->footer("An interrupted pull resumes where it stopped.");
   command->callback([=] {
     *action = [=] { return *list ? List(*globals) : Run(*globals, *what); };

@@ -55,11 +55,9 @@ std::string DecisionText(const route::RouteDecision& decision) {
                   static_cast<double>(candidate.bm25));
     std::snprintf(number[2], sizeof number[2], "%.4f",
                   static_cast<double>(candidate.score));
-    std::string purpose = tool.description;
-    for (char& c : purpose) c = c == '\n' ? ' ' : c;
     table.AddRow({std::to_string(++rank),
                   schema::ToolId(tool) + (candidate.exact_name ? " *" : ""),
-                  number[0], number[1], number[2], purpose});
+                  number[0], number[1], number[2], tool.description});
   }
   text += table.Render();
   char line[160];
@@ -76,6 +74,10 @@ int Run(const GlobalOptions& globals, const std::string& query,
         const route::RouteOptions& options) {
   auto source = LoadTools(globals);
   if (!source.ok()) return Fail(source.status());
+  if (const Status known = CheckServers(source->tools, options.servers);
+      !known.ok()) {
+    return Fail(known);
+  }
   auto routing = MakeRouting(globals, std::move(source->tools));
   if (!routing.ok()) return Fail(routing.status());
   if (!routing->note.empty()) Note("BM25 only: " + routing->note);
@@ -95,14 +97,15 @@ int Run(const GlobalOptions& globals, const std::string& query,
 
 }  // namespace
 
-void AddRouteCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddRouteCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "route", "Show which tool a question goes to, with scores and reason");
   auto query = std::make_shared<std::string>();
   auto options = std::make_shared<route::RouteOptions>();
   command->add_option("question", *query, "What the user wants")->required();
-  AddToolFlags(command, globals);
-  AddRouteFlags(command, globals);
+  AddToolFlags(command, globals.get());
+  AddRouteFlags(command, globals.get());
   command->add_option("--top", options->top_k, "Candidates to show")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -112,7 +115,7 @@ void AddRouteCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
       ->add_option("--threads", globals->threads,
                    "Threads for the encoder; 0: one per core")
       ->check(CLI::Range(0, 1024));
-  AddJsonFlag(command, globals);
+  AddJsonFlag(command, globals.get());
   command->callback(
       [=] { *action = [=] { return Run(*globals, *query, *options); }; });
 }

@@ -142,6 +142,42 @@ std::string FormatCount(int64_t count) {
   return count < 0 ? "-" + digits : digits;
 }
 
+namespace {
+
+// C0 but what `keep` holds, DEL, and C1 (two bytes in UTF-8) become "?".
+std::string WithoutControls(std::string_view text, std::string_view keep,
+                            std::string_view to_space) {
+  std::string safe;
+  safe.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1 = byte == 0xC2 && i + 1 < text.size() &&
+                    static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                    static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    if (to_space.find(text[i]) != std::string_view::npos) {
+      safe += ' ';
+    } else if (c1 || byte == 0x7F ||
+               (byte < 0x20 && keep.find(text[i]) == std::string_view::npos)) {
+      safe += '?';
+    } else {
+      safe += text[i];
+    }
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::string Printable(std::string_view text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  return terminal ? WithoutControls(text, "\n\t", "") : std::string(text);
+}
+
+std::string OneLine(std::string_view text) {
+  return WithoutControls(text, "", "\n\r\t");
+}
+
 size_t DisplayWidth(std::string_view text) {
   size_t cells = 0;
   for (size_t i = 0; i < text.size(); i += SequenceLength(text[i])) {
@@ -167,6 +203,7 @@ Table::Table(std::vector<std::string> header) {
 }
 
 void Table::AddRow(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = OneLine(cell);
   rows_.push_back(std::move(row));
 }
 
@@ -261,8 +298,9 @@ void ProgressLine::Done() {
 }
 
 void Note(std::string_view text) {
-  std::fprintf(stderr, "nexus: %.*s\n", static_cast<int>(text.size()),
-               text.data());
+  // Several lines at most where a server's last words are quoted.
+  const std::string safe = WithoutControls(text, "\n\t", "");
+  std::fprintf(stderr, "nexus: %s\n", safe.c_str());
 }
 
 }  // namespace nexus::cli

@@ -26,6 +26,13 @@ std::string FormatBytes(uint64_t bytes);
 std::string FormatMs(double ms);
 std::string FormatCount(int64_t count);
 
+// Text from outside, safe to show: control characters but line ends and tabs
+// become a visible replacement, so that no server can drive the terminal.
+// Returned as it is when standard output isn't a terminal.
+std::string Printable(std::string_view text);
+// The same on one line, always replaced.
+std::string OneLine(std::string_view text);
+
 // Cells of display width, double-width characters counted as two.
 size_t DisplayWidth(std::string_view text);
 // Cut to `width` cells, with an ellipsis.

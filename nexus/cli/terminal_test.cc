@@ -34,6 +34,17 @@ TEST(TerminalTest, ShortenNeverSplitsACharacter) {
   EXPECT_EQ(Shorten("short", 10), "short");
 }
 
+TEST(TerminalTest, ControlCharactersOfOthersDoNotReachTheTerminal) {
+  EXPECT_EQ(OneLine("a\x1b]0;title\x07"
+                    "b\nc\td"),
+            "a?]0;title?b c d");
+  EXPECT_EQ(OneLine("x\xC2\x9By"), "x?y");
+  EXPECT_EQ(OneLine("한국 é"), "한국 é");
+  Table table({"name"});
+  table.AddRow({"evil\x1b[2J"});
+  EXPECT_EQ(table.Render().find('\x1b'), std::string::npos);
+}
+
 TEST(TerminalTest, TablesAlignNumbersToTheRight) {
   Table table({"tool", "tokens", "note"});
   table.AddRow({"a", "5", "x"});

@@ -112,12 +112,10 @@ int Run(const GlobalOptions& globals, bool signatures) {
     const schema::ToolSchema& tool = source->tools[i];
     const ToolCost& cost = (*costs)[i];
     const bool counted = cost.schema_tokens >= 0;
-    std::string purpose = tool.description;
-    std::replace(purpose.begin(), purpose.end(), '\n', ' ');
     table.AddRow({schema::ToolId(tool),
                   counted ? FormatCount(cost.schema_tokens) : "-",
                   counted ? FormatCount(cost.ir_tokens) : "-",
-                  signatures ? cost.signature : purpose});
+                  signatures ? cost.signature : tool.description});
   }
   std::printf("%s", table.Render().c_str());
   if (model == nullptr) {
@@ -135,15 +133,16 @@ int Run(const GlobalOptions& globals, bool signatures) {
 
 }  // namespace
 
-void AddToolsCommand(CLI::App* app, GlobalOptions* globals, Action* action) {
+void AddToolsCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
   CLI::App* command = app->add_subcommand(
       "tools", "List tools and what they cost in tokens, in full and as IR");
   auto signatures = std::make_shared<bool>(false);
-  AddToolFlags(command, globals);
-  AddModelFlags(command, globals);
+  AddToolFlags(command, globals.get());
+  AddModelFlags(command, globals.get());
   command->add_flag("--signatures", *signatures,
                     "Show IR signatures instead of descriptions");
-  AddJsonFlag(command, globals);
+  AddJsonFlag(command, globals.get());
   command->callback(
       [=] { *action = [=] { return Run(*globals, *signatures); }; });
 }

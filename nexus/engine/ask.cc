@@ -92,9 +92,8 @@ Result<AskResult> Asker::Ask(std::span<const llm::ChatMessage> messages,
   if (options.on_prepared) options.on_prepared(tool, result.tier);
 
   NEXUS_ASSIGN_OR_RETURN(
-      result.call,
-      generator_.Generate(*session_, result.plan, engine_->planner().frame(),
-                          tool, options.call));
+      result.call, generator_.Generate(*session_, result.plan,
+                                       engine_->planner(), tool, options.call));
   result.ttft_ms = Milliseconds(result.call.first_token_at - arrived);
   result.total_ms = Since(arrived);
   return result;

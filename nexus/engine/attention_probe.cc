@@ -81,7 +81,8 @@ Result<AttentionTiming> TimeAttention(
     NEXUS_RETURN_IF_ERROR(TimeBatch(batch, depth, &plain));
   }
   return AttentionTiming{.with_flash_ms = flash.best_ms,
-                         .without_flash_ms = plain.best_ms};
+                         .without_flash_ms = plain.best_ms,
+                         .depth_tokens = depth};
 }
 
 }  // namespace nexus::engine

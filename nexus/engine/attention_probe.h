@@ -19,6 +19,8 @@ namespace nexus::engine {
 struct AttentionTiming {
   double with_flash_ms = 0;
   double without_flash_ms = 0;
+  int depth_tokens =
+      0;  // kProbeDepthTokens, less for models of a short context
 };
 
 inline constexpr int kProbeDepthTokens = 1536;

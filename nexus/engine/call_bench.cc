@@ -56,11 +56,12 @@ Result<CallBenchResult> RunCallBench(const Engine& engine,
     CallOptions call_options;
     call_options.max_tokens = options.max_tokens;
     call_options.seed = static_cast<uint32_t>(i + 1);
-    call_options.temperature = i % 2 == 0 ? 0.0F : options.temperature;
-    NEXUS_ASSIGN_OR_RETURN(
-        const GeneratedCall call,
-        generator.Generate(*session, plan, engine.planner().frame(), tool,
-                           call_options));
+    call_options.temperature = (index + index / options.tools.size()) % 2 == 0
+                                   ? 0.0F
+                                   : options.temperature;
+    NEXUS_ASSIGN_OR_RETURN(const GeneratedCall call,
+                           generator.Generate(*session, plan, engine.planner(),
+                                              tool, call_options));
     ++result.calls;
     result.json_objects += call.arguments.is_object() ? 1 : 0;
     result.valid += call.valid ? 1 : 0;

@@ -53,6 +53,21 @@ std::string WithLeadingSpace(std::string grammar) {
   return "root ::= \" \" arguments-root\n" + grammar;
 }
 
+// Fills `arguments` with the parsed text (null when it isn't JSON).
+Status Judge(const CallConstraint& constraint, const std::string& text,
+             Json* arguments) {
+  *arguments = nullptr;
+  NEXUS_ASSIGN_OR_RETURN(*arguments, ParseJson(text, "generated arguments"));
+  if (!arguments->is_object()) {
+    return InvalidArgumentError("arguments: expected an object");
+  }
+  if (constraint.validator == nullptr) {
+    return InvalidArgumentError("not validated, the schema is unusable: " +
+                                constraint.unchecked);
+  }
+  return constraint.validator->Validate(*arguments);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CallConstraint>> MakeConstraint(
@@ -97,15 +112,15 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
       llm::Sampler::Create(*model_, {.temperature = options.temperature,
                                      .seed = options.seed,
                                      .grammar = constraint.grammar}));
+  const int limit = std::min(options.max_tokens, session.room() - 1);
   Sampled result;
   ObjectEndDetector detector;
   bool closing = false;
   while (true) {
     // From here the object can still be finished within the limit. A schema
     // that needs more than half of it even at its shortest may overrun.
-    closing = closing ||
-              (result.tokens >= options.max_tokens / 2 &&
-               options.max_tokens - result.tokens <= sampler->ClosingTokens());
+    closing = closing || (result.tokens >= limit / 2 &&
+                          limit - result.tokens <= sampler->ClosingTokens());
     NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
                            closing ? sampler->SampleClosing(session.logits())
                                    : sampler->Sample(session.logits()));
@@ -120,17 +135,18 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
     if (end != std::string_view::npos) piece.resize(end);
     result.text += piece;
     if (options.on_text) options.on_text(piece);
-    if (end != std::string_view::npos) {
-      NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kNone));
-      return result;
-    }
-    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+    const bool ended = end != std::string_view::npos;
+    // The object is whole, or there is no cell left for another token.
+    if (session.room() < 2) return result;
+    NEXUS_RETURN_IF_ERROR(session.Append(
+        {&token, 1}, ended ? llm::Logits::kNone : llm::Logits::kLast));
+    if (ended) return result;
   }
 }
 
 Result<GeneratedCall> CallGenerator::Generate(Session& session,
                                               const PromptPlan& plan,
-                                              const schema::SchemaFrame& frame,
+                                              const PromptPlanner& planner,
                                               const schema::ToolSchema& tool,
                                               const CallOptions& options) {
   const std::string key =
@@ -145,9 +161,6 @@ Result<GeneratedCall> CallGenerator::Generate(Session& session,
 
   GeneratedCall call;
   call.relaxed = constraint.relaxed;
-  if (!constraint.unchecked.empty()) {
-    call.relaxed.push_back("not validated: " + constraint.unchecked);
-  }
   while (true) {
     NEXUS_ASSIGN_OR_RETURN(Sampled sampled,
                            SampleObject(session, constraint, options));
@@ -155,32 +168,35 @@ Result<GeneratedCall> CallGenerator::Generate(Session& session,
     call.sampled_tokens += sampled.tokens;
     call.closed_at_limit = sampled.closed_at_limit;
     call.text = std::move(sampled.text);
-    auto arguments = ParseJson(call.text, "generated arguments");
-    Status verdict = arguments.status();
-    if (arguments.ok()) {
-      call.arguments = std::move(arguments).value();
-      if (!call.arguments.is_object()) {
-        verdict = InvalidArgumentError("arguments: expected an object");
-      } else if (constraint.validator != nullptr) {
-        verdict = constraint.validator->Validate(call.arguments);
-      }
-    }
+    const Status verdict = Judge(constraint, call.text, &call.arguments);
     call.valid = verdict.ok();
     call.invalid_reason = verdict.message();
-    if (call.valid || !options.repair || call.repair_rounds == 1) return call;
+    // Another round can't help where the schema itself is unusable.
+    if (call.valid || constraint.validator == nullptr || !options.repair ||
+        call.repair_rounds == 1) {
+      return call;
+    }
 
     // The one repair round: show the model what was wrong, in its own format,
     // and let it call again.
-    ++call.repair_rounds;
-    std::string preamble = schema::RenderCallPreamble(frame, tool.name);
-    if (plan.space_before_arguments) preamble.pop_back();
+    NEXUS_ASSIGN_OR_RETURN(std::vector<llm::Token> again,
+                           model_->Tokenize(planner.frame().call_suffix));
     NEXUS_ASSIGN_OR_RETURN(
-        const std::vector<llm::Token> again,
-        model_->Tokenize(
-            frame.call_suffix + frame.user_prefix +
+        const std::vector<llm::Token> complaint,
+        planner.UserTokens(
             "These arguments are not valid: " + call.invalid_reason +
-            ". Call the function again with valid arguments." +
-            frame.user_suffix + preamble));
+            ". Call the function again with valid arguments."));
+    bool space_follows = false;
+    NEXUS_ASSIGN_OR_RETURN(const std::vector<llm::Token> preamble,
+                           planner.PreambleTokens(tool.name, &space_follows));
+    again.insert(again.end(), complaint.begin(), complaint.end());
+    again.insert(again.end(), preamble.begin(), preamble.end());
+    constexpr int kLeastUsefulRoom = 32;
+    if (session.room() < static_cast<int>(again.size()) + kLeastUsefulRoom) {
+      call.invalid_reason += "; the context is too full for a repair round";
+      return call;
+    }
+    ++call.repair_rounds;
     NEXUS_RETURN_IF_ERROR(session.Append(again, llm::Logits::kLast));
     if (options.on_text) options.on_text("\n");
   }

@@ -31,8 +31,10 @@ struct CallOptions {
 };
 
 struct GeneratedCall {
-  Json arguments = Json::object();
-  std::string text;  // as sampled
+  Json arguments;    // null: what was sampled isn't JSON
+  std::string text;  // as sampled, of the last round
+  // An object that the tool's own schema accepts. False too when there was
+  // nothing to validate it with.
   bool valid = false;
   std::string invalid_reason;
   bool closed_at_limit = false;  // steered to an end near max_tokens
@@ -64,9 +66,10 @@ class CallGenerator {
   explicit CallGenerator(const llm::Model* model) : model_(model) {}
 
   // The session must stand behind the plan's preamble with its logits at hand.
-  // Leaves the session behind the last sampled token.
+  // Leaves the session behind the last sampled token. A context that fills up
+  // gives an invalid call, not an error.
   Result<GeneratedCall> Generate(Session& session, const PromptPlan& plan,
-                                 const schema::SchemaFrame& frame,
+                                 const PromptPlanner& planner,
                                  const schema::ToolSchema& tool,
                                  const CallOptions& options);
 

@@ -19,10 +19,11 @@ Result<compile::CompileReport> CompileTools(
         std::vector<llm::Token> tokens,
         engine.planner().BlockTokens({&tool, 1}, ArgumentMode::kSchema));
     longest = std::max(longest, static_cast<int>(tokens.size()));
-    missing +=
-        engine.store()->Contains(engine.SpliceKey(tokens, options.contexts))
-            ? 0
-            : 1;
+    // Opened and verified: a damaged file counts as missing.
+    const auto found = engine.store()->Find(
+        engine.SpliceKey(tokens, options.contexts),
+        {.expected = &engine.fingerprint(kv::BlockKind::kSplice)});
+    missing += found.ok() ? 0 : 1;
     jobs.push_back({.tool_name = schema::ToolId(tool),
                     .schema_hash = ToHex(schema::SchemaHash(tool)),
                     .tokens = std::move(tokens)});

@@ -23,7 +23,7 @@ std::string TimingText(const AttentionTiming& timing) {
   std::snprintf(text, sizeof text,
                 "%d tokens at depth %d: %.0f ms with flash attention, %.0f ms "
                 "without",
-                kProbeBatchTokens, kProbeDepthTokens, timing.with_flash_ms,
+                kProbeBatchTokens, timing.depth_tokens, timing.with_flash_ms,
                 timing.without_flash_ms);
   return text;
 }
@@ -161,12 +161,16 @@ kv::BlockKey Engine::SpliceKey(std::span<const llm::Token> block,
 Result<std::shared_ptr<const kv::KvBlock>> Engine::FindSplice(
     std::span<const llm::Token> block) const {
   NEXUS_RETURN_IF_ERROR(store_status_);
+  Status damaged;
   for (int contexts = static_cast<int>(compile::CompileTexts().size());
        contexts > 0; --contexts) {
     const kv::BlockKey key = SpliceKey(block, contexts);
     if (!store_->Contains(key)) continue;
-    return store_->Find(key, {.expected = &fingerprint_});
+    auto found = store_->Find(key, {.expected = &fingerprint_});
+    if (found.ok()) return found;
+    if (damaged.ok()) damaged = found.status();
   }
+  if (!damaged.ok()) return damaged;
   return NotFoundError(
       "splice: no compiled block of this schema; run `nexus compile`");
 }

@@ -1,6 +1,9 @@
 #include "nexus/engine/prompt_plan.h"
 
+#include <set>
 #include <utility>
+
+#include "nexus/base/check.h"
 
 namespace nexus::engine {
 
@@ -42,6 +45,48 @@ std::string PromptPlanner::FrameText(
   return text;
 }
 
+Status PromptPlanner::AppendFrame(std::string_view text,
+                                  std::vector<Token>* tokens) const {
+  if (text.empty()) return Status::Ok();
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> more, model_->Tokenize(text));
+  tokens->insert(tokens->end(), more.begin(), more.end());
+  return Status::Ok();
+}
+
+Status PromptPlanner::AppendContent(std::string_view text,
+                                    std::vector<Token>* tokens) const {
+  if (text.empty()) return Status::Ok();
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> more,
+                         model_->Tokenize(text, {.parse_special = false}));
+  tokens->insert(tokens->end(), more.begin(), more.end());
+  return Status::Ok();
+}
+
+Result<std::string> PromptPlanner::WithoutSpecials(
+    const std::string& text) const {
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> special,
+                         model_->Tokenize(text));
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> plain,
+                         model_->Tokenize(text, {.parse_special = false}));
+  if (special == plain) return text;
+  std::string safe = text;
+  const std::set<Token> distinct(special.begin(), special.end());
+  for (const Token token : distinct) {
+    const std::string spelling = model_->TokenText(token);
+    if (spelling.size() < 2) continue;
+    NEXUS_ASSIGN_OR_RETURN(
+        const std::vector<Token> alone,
+        model_->Tokenize(spelling, {.parse_special = false}));
+    if (alone.size() == 1) continue;
+    constexpr std::string_view kZeroWidthSpace = "\u200B";
+    for (size_t at = safe.find(spelling); at != std::string::npos;
+         at = safe.find(spelling, at + spelling.size())) {
+      safe.insert(at + 1, kZeroWidthSpace);
+    }
+  }
+  return safe;
+}
+
 Result<std::string> PromptPlanner::HistoryText(
     std::span<const ChatMessage> messages) const {
   std::vector<ChatMessage> history;
@@ -52,6 +97,9 @@ Result<std::string> PromptPlanner::HistoryText(
         {.role = "system", .content = std::string(kDefaultSystemPrompt)});
   }
   history.insert(history.end(), messages.begin(), messages.end());
+  for (ChatMessage& message : history) {
+    NEXUS_ASSIGN_OR_RETURN(message.content, WithoutSpecials(message.content));
+  }
   if (template_ == nullptr) return FrameText(history);
   auto text = template_->Render(history, {.add_generation_prompt = false});
   // Templates may insist on alternating roles or refuse a system turn; the
@@ -66,11 +114,45 @@ Result<std::vector<Token>> PromptPlanner::HistoryTokens(
   return model_->Tokenize(text, {.add_bos = true});
 }
 
+Result<std::vector<Token>> PromptPlanner::UserTokens(
+    std::string_view content) const {
+  std::vector<Token> tokens;
+  NEXUS_RETURN_IF_ERROR(AppendFrame(frame_.user_prefix, &tokens));
+  NEXUS_RETURN_IF_ERROR(AppendContent(content, &tokens));
+  NEXUS_RETURN_IF_ERROR(AppendFrame(frame_.user_suffix, &tokens));
+  return tokens;
+}
+
+Result<std::vector<Token>> PromptPlanner::PreambleTokens(
+    std::string_view call_tool, bool* space_follows) const {
+  NEXUS_ASSIGN_OR_RETURN(const std::string safe_name,
+                         WithoutSpecials(std::string(call_tool)));
+  if (safe_name != call_tool) {
+    return InvalidArgumentError("the tool's name '" + std::string(call_tool) +
+                                "' spells a special token of the model");
+  }
+  std::string preamble = schema::RenderCallPreamble(frame_, call_tool);
+  *space_follows = preamble.ends_with(' ');
+  if (*space_follows) preamble.pop_back();
+  return model_->Tokenize(preamble);
+}
+
 Result<std::vector<Token>> PromptPlanner::BlockTokens(
     std::span<const schema::ToolSchema> tools, ArgumentMode mode) const {
-  return model_->Tokenize(mode == ArgumentMode::kSchema
-                              ? schema::RenderBlock(frame_, tools)
-                              : schema::RenderIrBlock(frame_, tools));
+  const bool ir = mode == ArgumentMode::kIr;
+  const std::string text = ir ? schema::RenderIrBlock(frame_, tools)
+                              : schema::RenderBlock(frame_, tools);
+  const std::string& prefix = ir ? frame_.ir_prefix : frame_.block_prefix;
+  const std::string& suffix = ir ? frame_.ir_suffix : frame_.block_suffix;
+  NEXUS_CHECK(text.size() >= prefix.size() + suffix.size());
+  std::vector<Token> tokens;
+  NEXUS_RETURN_IF_ERROR(AppendFrame(prefix, &tokens));
+  NEXUS_RETURN_IF_ERROR(AppendContent(
+      std::string_view(text).substr(
+          prefix.size(), text.size() - prefix.size() - suffix.size()),
+      &tokens));
+  NEXUS_RETURN_IF_ERROR(AppendFrame(suffix, &tokens));
+  return tokens;
 }
 
 Result<PromptPlan> PromptPlanner::PlanCall(
@@ -85,15 +167,9 @@ Result<PromptPlan> PromptPlanner::PlanCall(
   NEXUS_ASSIGN_OR_RETURN(plan.history,
                          HistoryTokens(messages.first(messages.size() - 1)));
   NEXUS_ASSIGN_OR_RETURN(plan.block, BlockTokens(tools, mode));
+  NEXUS_ASSIGN_OR_RETURN(plan.user, UserTokens(messages.back().content));
   NEXUS_ASSIGN_OR_RETURN(
-      plan.user, model_->Tokenize(frame_.user_prefix + messages.back().content +
-                                  frame_.user_suffix));
-  std::string preamble = schema::RenderCallPreamble(frame_, call_tool);
-  if (preamble.ends_with(' ')) {
-    preamble.pop_back();
-    plan.space_before_arguments = true;
-  }
-  NEXUS_ASSIGN_OR_RETURN(plan.preamble, model_->Tokenize(preamble));
+      plan.preamble, PreambleTokens(call_tool, &plan.space_before_arguments));
   return plan;
 }
 

@@ -78,6 +78,14 @@ class PromptPlanner {
   Result<std::vector<llm::Token>> BlockTokens(
       std::span<const schema::ToolSchema> tools, ArgumentMode mode) const;
 
+  // The user's turn around any text.
+  Result<std::vector<llm::Token>> UserTokens(std::string_view content) const;
+  // What is forced of a call. `space_follows` says that the arguments go on
+  // with the space that was cut off. kInvalidArgument for a name that spells a
+  // special token.
+  Result<std::vector<llm::Token>> PreambleTokens(std::string_view call_tool,
+                                                 bool* space_follows) const;
+
   // A conversation up to, but not including, the last user turn.
   Result<std::vector<llm::Token>> HistoryTokens(
       std::span<const llm::ChatMessage> messages) const;
@@ -85,6 +93,15 @@ class PromptPlanner {
  private:
   Result<std::string> HistoryText(
       std::span<const llm::ChatMessage> messages) const;
+  // Frame text is Nexus's own and may hold special tokens; content comes from
+  // users and servers and must not become any.
+  Status AppendFrame(std::string_view text,
+                     std::vector<llm::Token>* tokens) const;
+  Status AppendContent(std::string_view text,
+                       std::vector<llm::Token>* tokens) const;
+  // `text` with every spelling of a special token broken by a zero-width space:
+  // for content that reaches the tokenizer inside a rendered template.
+  Result<std::string> WithoutSpecials(const std::string& text) const;
   std::string FrameText(std::span<const llm::ChatMessage> messages) const;
 
   const llm::Model* model_;

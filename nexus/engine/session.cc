@@ -47,6 +47,7 @@ Result<std::unique_ptr<Session>> Session::Create(const Engine* engine,
   NEXUS_ASSIGN_OR_RETURN(session->context_, engine->NewContext(context_tokens));
   if (engine->splice_status().ok()) {
     auto access = llm::KvAccess::Create(session->context_.get());
+    session->access_status_ = access.status();
     if (access.ok()) session->access_ = std::move(access).value();
   }
   return session;
@@ -55,15 +56,16 @@ Result<std::unique_ptr<Session>> Session::Create(const Engine* engine,
 Status Session::UseFlashAttention(bool on) {
   llm::ContextOptions options = context_->options();
   options.flash_attention = on;
-  access_.reset();
-  context_.reset();
+  NEXUS_ASSIGN_OR_RETURN(
+      auto context, llm::Context::Create(engine_->shared_model(), options));
+  std::unique_ptr<llm::KvAccess> access;
+  if (engine_->splice_status().ok()) {
+    NEXUS_ASSIGN_OR_RETURN(access, llm::KvAccess::Create(context.get()));
+  }
+  access_ = std::move(access);
+  context_ = std::move(context);
   tokens_.clear();
   exact_count_ = 0;
-  NEXUS_ASSIGN_OR_RETURN(
-      context_, llm::Context::Create(engine_->shared_model(), options));
-  if (engine_->splice_status().ok()) {
-    NEXUS_ASSIGN_OR_RETURN(access_, llm::KvAccess::Create(context_.get()));
-  }
   return Status::Ok();
 }
 
@@ -100,22 +102,25 @@ Status Session::TruncateTo(size_t count) {
 Status Session::SplicingReady() const {
   NEXUS_RETURN_IF_ERROR(engine_->splice_status());
   NEXUS_RETURN_IF_ERROR(engine_->store_status());
-  if (access_ == nullptr) {
-    return UnimplementedError("splice: this session's cells can't be written");
-  }
-  return Status::Ok();
+  return access_status_;
 }
 
 Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
   const Stopwatch watch(&report->lookup_ms);
   const kv::BlockKey key = engine_->VariantKey(tokens_, plan.block);
-  if (!engine_->store()->Contains(key)) {
+  if (!HasEngineAttention() || !engine_->store()->Contains(key)) {
     return NotFoundError("exact-variant: none stored for this conversation");
   }
   NEXUS_ASSIGN_OR_RETURN(
       auto block,
       engine_->store()->Find(
           key, {.expected = &engine_->fingerprint(kv::BlockKind::kVariant)}));
+  if (!std::equal(block->tokens().begin(), block->tokens().end(),
+                  plan.block.begin(), plan.block.end())) {
+    return CorruptionError(block->path() +
+                           ": holds other tokens than its address says; delete "
+                           "it");
+  }
   const auto position = static_cast<llm::Position>(tokens_.size());
   NEXUS_ASSIGN_OR_RETURN(
       const kv::RecomputePlan whole,
@@ -155,6 +160,13 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
     return UnimplementedError(
         "splice: at depth " + std::to_string(position) +
         " the repair policy re-decodes everything, which is a prefill");
+  }
+  report->policy = kv::RepairPolicyName(repair.policy);
+  if (repair.policy != options.policy) {
+    report->reasons.push_back(
+        "repair: the block has no sensitivity profile (compiled after one "
+        "context), so " +
+        report->policy + " was followed instead");
   }
   NEXUS_ASSIGN_OR_RETURN(
       const kv::SpliceResult spliced,
@@ -198,7 +210,12 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
   const size_t block_end = block_begin + plan.block.size();
   const bool prefix_allowed =
       options.tier == Tier::kAuto || options.tier == Tier::kExactPrefix;
-  if (!prefix_allowed) common = std::min(common, block_begin);
+  // A block held only in part is no exact prefix (blocks of one frame all begin
+  // alike): the other tiers begin where it begins.
+  if (!prefix_allowed || (options.tier == Tier::kAuto && common < block_end &&
+                          SplicingReady().ok())) {
+    common = std::min(common, block_begin);
+  }
   NEXUS_RETURN_IF_ERROR(TruncateTo(common));
   common = tokens_.size();
   report.reused_tokens = static_cast<int>(common);
@@ -244,10 +261,11 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
   return report;
 }
 
-Status Session::StoreVariant(const PromptPlan& plan) {
+Status Session::StoreVariant(const PromptPlan& plan,
+                             const schema::ToolSchema& tool) {
   const size_t begin = plan.history.size();
   const size_t end = begin + plan.block.size();
-  if (access_ == nullptr || engine_->store() == nullptr || plan.block.empty() ||
+  if (!SplicingReady().ok() || !HasEngineAttention() || plan.block.empty() ||
       exact_count_ < end || tokens_.size() < end) {
     return Status::Ok();
   }
@@ -260,8 +278,15 @@ Status Session::StoreVariant(const PromptPlan& plan) {
                                             context_.get(), access_.get()),
              {.sequence = kConversation,
               .preceding = plan.history,
-              .tokens = plan.block})
+              .tokens = plan.block,
+              .tool_name = schema::ToolId(tool),
+              .schema_hash = ToHex(schema::SchemaHash(tool))})
       .status();
+}
+
+bool Session::HasEngineAttention() const {
+  return context_->options().flash_attention ==
+         engine_->attention().flash_attention;
 }
 
 }  // namespace nexus::engine

@@ -58,15 +58,18 @@ class Session {
 
   // Keeps the plan's block cells as an exact variant in the store, if they are
   // exact and not yet there. After an answer, never before one.
-  Status StoreVariant(const PromptPlan& plan);
+  Status StoreVariant(const PromptPlan& plan, const schema::ToolSchema& tool);
 
   // Replaces the context by an empty one with this setting: benchmarks compare
   // each arm at its best.
   Status UseFlashAttention(bool on);
 
   llm::Context& context() { return *context_; }
-  // Null when this model's cells can't be read or written.
-  llm::KvAccess* access() { return access_.get(); }
+  // Cells that are still free.
+  int room() const {
+    return context_->options().context_tokens -
+           static_cast<int>(tokens_.size());
+  }
 
  private:
   Session() = default;
@@ -74,6 +77,8 @@ class Session {
                 TierReport* report);
   // Why neither of the next two could work here at all.
   Status SplicingReady() const;
+  // False after UseFlashAttention changed it: exact cells are then another's.
+  bool HasEngineAttention() const;
   // Each brings the block in behind the history, or returns why it can't and
   // leaves the context as it was.
   Status TryVariant(const PromptPlan& plan, TierReport* report);
@@ -82,7 +87,8 @@ class Session {
 
   const Engine* engine_ = nullptr;
   std::unique_ptr<llm::Context> context_;
-  std::unique_ptr<llm::KvAccess> access_;
+  std::unique_ptr<llm::KvAccess> access_;  // null: access_status_ says why
+  Status access_status_;
   std::vector<llm::Token> tokens_;
   size_t exact_count_ = 0;
 };

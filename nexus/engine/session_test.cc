@@ -44,9 +44,10 @@ struct Setting {
 class SessionTest : public ::testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
-    auto tiny =
-        TinyEngine::Create({.model = {.arch = GetParam().arch},
-                            .flash_attention = GetParam().flash_attention});
+    TinyEngine::Options options;
+    options.model.arch = GetParam().arch;
+    options.flash_attention = GetParam().flash_attention;
+    auto tiny = TinyEngine::Create(options);
     ASSERT_TRUE(tiny.ok()) << tiny.status();
     tiny_ = std::move(tiny).value();
   }
@@ -154,7 +155,7 @@ TEST_P(SessionTest, AStoredVariantRestoresTheVeryBits) {
   ASSERT_OK(session->Append(plan.block, llm::Logits::kNone));
   ASSERT_OK(session->Prepare(plan, {}));
   const std::vector<float> original = Copy(session->logits());
-  ASSERT_OK(session->StoreVariant(plan));
+  ASSERT_OK(session->StoreVariant(plan, SampleTool()));
 
   ASSERT_OK(tiny_->Restart());
   ASSERT_OK_AND_ASSIGN(auto restored, Session::Create(&engine()));
@@ -170,7 +171,7 @@ TEST_P(SessionTest, AVariantOfAnotherConversationIsNotUsed) {
   ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan());
   ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
   ASSERT_OK(session->Prepare(plan, {}));
-  ASSERT_OK(session->StoreVariant(plan));
+  ASSERT_OK(session->StoreVariant(plan, SampleTool()));
 
   const schema::ToolSchema tool = SampleTool();
   const std::vector<llm::ChatMessage> other = {
@@ -213,13 +214,54 @@ TEST_P(SessionTest, EveryTierLeavesTheSameTokensInTheContext) {
        {&plan.history, &plan.block, &plan.user, &plan.preamble}) {
     expected.insert(expected.end(), part->begin(), part->end());
   }
+  ASSERT_OK_AND_ASSIGN(auto first, Session::Create(&engine()));
+  ASSERT_OK(first->Prepare(plan, {.tier = Tier::kPrefill}));
+  ASSERT_OK(first->StoreVariant(plan, SampleTool()));
   for (const Tier tier : kAllTiers) {
     ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
-    ASSERT_OK(session->Prepare(plan, {.tier = tier}));
+    if (tier == Tier::kExactPrefix) {
+      ASSERT_OK(session->Prepare(plan, {.tier = Tier::kPrefill}));
+    }
+    ASSERT_OK_AND_ASSIGN(const TierReport report,
+                         session->Prepare(plan, {.tier = tier}));
+    EXPECT_EQ(report.tier, tier) << ::testing::PrintToString(report.reasons);
     const std::span<const llm::Token> tokens = session->tokens();
     EXPECT_EQ(std::vector<llm::Token>(tokens.begin(), tokens.end()), expected)
         << TierName(tier);
   }
+}
+
+// Blocks of one frame all begin with the same tokens.
+TEST_P(SessionTest, ABlockHeldOnlyInPartIsSplicedFromItsBeginning) {
+  const schema::ToolSchema other = SampleTool(1);
+  ASSERT_OK(CompileTools(engine(), {&other, 1}, {.contexts = 2}));
+  ASSERT_OK_AND_ASSIGN(const PromptPlan first, Plan());
+  ASSERT_OK_AND_ASSIGN(const PromptPlan second,
+                       engine().planner().PlanCall(
+                           SampleConversation("Book it, please."), {&other, 1},
+                           ArgumentMode::kSchema, other.name));
+  ASSERT_EQ(first.block.front(), second.block.front());
+  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+  ASSERT_OK(session->Prepare(first, {}));
+  ASSERT_OK_AND_ASSIGN(const TierReport report, session->Prepare(second, {}));
+  EXPECT_EQ(report.tier, Tier::kSplice)
+      << ::testing::PrintToString(report.reasons);
+  EXPECT_EQ(report.reused_tokens, static_cast<int>(second.history.size()));
+}
+
+TEST_P(SessionTest, CompilingAgainMendsADamagedBlock) {
+  ASSERT_OK(Compile());
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tiny_->store_dir())) {
+    if (entry.path().extension() != ".nxb") continue;
+    std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
+  }
+  const schema::ToolSchema tool = SampleTool();
+  ASSERT_OK(tiny_->Restart());
+  ASSERT_OK_AND_ASSIGN(const compile::CompileReport report,
+                       CompileTools(engine(), {&tool, 1}, {.contexts = 2}));
+  EXPECT_EQ(report.compiled, 1);
+  EXPECT_EQ(report.already_present, 0);
 }
 
 TEST_P(SessionTest, ADamagedBlockIsSetAsideAndTheTextPrefilled) {

@@ -34,6 +34,7 @@ struct TierReport {
   int prefilled_tokens = 0;   // decoded as text
   int decode_runs = 0;        // of the repair
   double recompute_share = 0;
+  std::string policy;    // of the repair that was followed; empty: no splice
   double lookup_ms = 0;  // store look-up, mapping, checksums
   double write_ms = 0;   // rotation and writing
   double repair_ms = 0;

@@ -365,6 +365,7 @@ Result<TtftBenchResult> RunTtftBench(const Engine& engine,
           wide_arm.Run({.tier = Tier::kPrefill}, past, &times).status());
     }
     result.all_schemas_ms = Median(times);
+    result.all_schemas_runs = options.all_schemas_runs;
   }
   return result;
 }

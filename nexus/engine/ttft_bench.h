@@ -49,6 +49,7 @@ struct TtftBenchResult {
   double exact_prefix_ms = 0;
   double splice_ms = 0;
   double all_schemas_ms = 0;  // 0: not run
+  int all_schemas_runs = 0;
   // Parts of the splice arm, medians.
   double lookup_ms = 0;
   double write_ms = 0;

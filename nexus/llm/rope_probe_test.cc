@@ -43,7 +43,7 @@ TEST(RopeProbeTest, FindsAdjacentPairs) {
                    .base = 77777.0F});
   EXPECT_EQ(spec.Describe(),
             "adjacent pairs, 16 of 16 dims, base 77777, 2 KV heads: layers "
-            "0,1,2");
+            "0-2");
 }
 
 TEST(RopeProbeTest, FindsHalfSplitWithoutADimensionCountInTheFile) {
@@ -124,7 +124,7 @@ TEST(RopeProbeTest, FindsLayersThatAreNotRotated) {
                        Probe({.arch = TinyArch::kSmolLm3, .layer_count = 4}));
   EXPECT_EQ(spec.Describe(),
             "adjacent pairs, 16 of 16 dims, base 10000, 2 KV heads: layers "
-            "0,1,2\nnot rotated, 16 dims, 2 KV heads: layers 3");
+            "0-2\nnot rotated, 16 dims, 2 KV heads: layers 3");
   EXPECT_EQ(spec.layers[3].params.rotated_dims, 0U);
 }
 
