@@ -64,6 +64,17 @@ struct McpCatalog::Server {
     return {};
   }
 
+  // Ends a connection that was up before the others were interrupted.
+  void Interrupt() {
+    const std::lock_guard lock(mutex);
+    if (!report.status.ok()) return;
+    client = nullptr;
+    tools.clear();
+    report.tool_count = 0;
+    report.status =
+        CancelledError("MCP server '" + config.name + "': interrupted");
+  }
+
   Result<std::shared_ptr<McpClient>> LiveClient() {
     const std::lock_guard lock(mutex);
     if (client == nullptr && !report.status.ok()) return report.status;
@@ -132,10 +143,15 @@ Result<std::unique_ptr<McpCatalog>> McpCatalog::Open(
     auto server = std::make_unique<Server>();
     server->config = std::move(config);
     server->options = options.client;
+    if (options.cancel != nullptr) server->options.cancel = options.cancel;
     catalog->servers_.push_back(std::move(server));
   }
   ForEachAtOnce(catalog->servers_.size(),
                 [&](size_t i) { catalog->servers_[i]->Open(); });
+  if (options.cancel != nullptr && *options.cancel) {
+    ForEachAtOnce(catalog->servers_.size(),
+                  [&](size_t i) { catalog->servers_[i]->Interrupt(); });
+  }
   catalog->Gather();
   return catalog;
 }

@@ -18,11 +18,14 @@ namespace nexus::mcp {
 
 struct McpCatalogOptions {
   McpClientOptions client;
+  // Ends Open(), Refresh() and connecting anew soon after it is set; goes into
+  // `client`. Must outlive the catalog.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 struct ServerReport {
   std::string name;
-  Status status;  // kCancelled for a disabled server
+  Status status;  // kCancelled for a disabled server, and when interrupted
   ServerInfo info;
   size_t tool_count = 0;
   double connect_ms = 0;  // start, handshake and tool list
@@ -34,7 +37,9 @@ struct ServerReport {
 class McpCatalog {
  public:
   // Fails only when the list itself is wrong (no server, a name twice). All
-  // servers failing is a success with an empty tools(): see reports().
+  // servers failing is a success with an empty tools(): see reports(). When
+  // `cancel` was set meanwhile, every server has been ended, and the reports
+  // of those that hadn't failed by themselves are kCancelled.
   static Result<std::unique_ptr<McpCatalog>> Open(
       std::vector<McpServerConfig> servers,
       const McpCatalogOptions& options = {});

@@ -42,14 +42,22 @@ Result<std::unique_ptr<Transport>> NewTransport(
     return NewHttpTransport({.url = config.url,
                              .headers = config.headers,
                              .connect_timeout_ms = config.connect_timeout_ms,
-                             .max_message_bytes = options.max_message_bytes});
+                             .max_message_bytes = options.max_message_bytes,
+                             .hurry = options.cancel});
   }
   return NewStdioTransport({.process = {.command = config.command,
                                         .args = config.args,
                                         .env = config.env,
                                         .cwd = config.cwd},
+                            .hurry = options.cancel,
                             .max_message_bytes = options.max_message_bytes,
                             .stderr_lines = options.stderr_lines});
+}
+
+bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && *flag; }
+
+Status InterruptedError(const std::string& server) {
+  return CancelledError("MCP server '" + server + "': interrupted");
 }
 
 }  // namespace
@@ -65,8 +73,11 @@ McpClient::McpClient(McpServerConfig config, McpClientOptions options,
 
 McpClient::~McpClient() = default;
 
+bool McpClient::Interrupted() const { return IsSet(options_.cancel); }
+
 Result<std::unique_ptr<McpClient>> McpClient::Connect(
     const McpServerConfig& config, const McpClientOptions& options) {
+  if (IsSet(options.cancel)) return InterruptedError(config.name);
   auto transport = NewTransport(config, options);
   if (!transport.ok()) {
     return transport.status().WithContext("MCP server '" + config.name + "'");
@@ -81,6 +92,7 @@ Result<std::unique_ptr<McpClient>> McpClient::ConnectOver(
       new McpClient(config, options, std::move(transport)));
   Status status = client->session_.Start();
   if (status.ok()) status = client->Handshake();
+  if (client->Interrupted()) return InterruptedError(config.name);
   if (status.ok()) return client;
   if (status.code() == StatusCode::kDeadlineExceeded) {
     status = DeadlineExceededError(
@@ -99,14 +111,16 @@ Status McpClient::Handshake() {
   const Clock& clock = Clock::Monotonic();
   const nanoseconds deadline =
       clock.Now() + milliseconds(config_.connect_timeout_ms);
-  const auto answer = session_.Request(
-      "initialize",
-      {{"protocolVersion", kHandshakeRevisions[0]},
-       {"capabilities", Json::object()},
-       {"clientInfo",
-        {{"name", options_.client_name},
-         {"version", options_.client_version}}}},
-      {.timeout_ms = config_.connect_timeout_ms, .cancellable = false});
+  const auto answer =
+      session_.Request("initialize",
+                       {{"protocolVersion", kHandshakeRevisions[0]},
+                        {"capabilities", Json::object()},
+                        {"clientInfo",
+                         {{"name", options_.client_name},
+                          {"version", options_.client_version}}}},
+                       {.timeout_ms = config_.connect_timeout_ms,
+                        .cancel = options_.cancel,
+                        .cancellable = false});
   if (answer.status().code() == StatusCode::kInvalidArgument) {
     constexpr int kDiscoverTimeoutMs = 3000;
     const auto left_ms = static_cast<int>(Milliseconds(deadline - clock.Now()));
@@ -131,7 +145,8 @@ Status McpClient::Handshake() {
   }
   info_ = ReadServerInfo(*answer, version);
   session_.UseRevision(version);
-  return session_.Notify("notifications/initialized", nullptr);
+  return session_.Notify("notifications/initialized", nullptr,
+                         {.cancel = options_.cancel});
 }
 
 Status McpClient::Discover(int timeout_ms) {
@@ -141,10 +156,11 @@ Status McpClient::Discover(int timeout_ms) {
        {"io.modelcontextprotocol/clientInfo",
         {{"name", options_.client_name}, {"version", options_.client_version}}},
        {"io.modelcontextprotocol/clientCapabilities", Json::object()}});
-  NEXUS_ASSIGN_OR_RETURN(
-      const Json answer,
-      session_.Request("server/discover", Json::object(),
-                       {.timeout_ms = timeout_ms, .cancellable = false}));
+  NEXUS_ASSIGN_OR_RETURN(const Json answer,
+                         session_.Request("server/discover", Json::object(),
+                                          {.timeout_ms = timeout_ms,
+                                           .cancel = options_.cancel,
+                                           .cancellable = false}));
   if (answer.is_object() && answer.contains("supportedVersions")) {
     const Json& versions = answer["supportedVersions"];
     if (versions.is_array() &&
@@ -174,8 +190,10 @@ Result<std::vector<schema::ToolSchema>> McpClient::ListTools(
   std::set<std::string> cursors;
   Json params = Json::object();
   for (int page = 0; page < options_.max_pages; ++page) {
-    auto answer = session_.Request("tools/list", params,
-                                   {.timeout_ms = config_.connect_timeout_ms});
+    auto answer = session_.Request(
+        "tools/list", params,
+        {.timeout_ms = config_.connect_timeout_ms, .cancel = options_.cancel});
+    if (Interrupted()) return InterruptedError(server);
     if (!answer.ok()) {
       return session_.Explain(answer.status().WithContext("tools/list"));
     }

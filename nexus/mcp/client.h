@@ -38,6 +38,10 @@ struct McpClientOptions {
   // notifications/message of the server, dropped when empty. Runs on a thread
   // of the transport.
   LogCallback log;
+  // Polled about every 10 ms while starting, shaking hands and listing; once
+  // it is set those end with kCancelled, and the server is ended within a
+  // second rather than in four. Must outlive the client.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 struct CallOptions {
@@ -101,6 +105,7 @@ class McpClient {
  private:
   McpClient(McpServerConfig config, McpClientOptions options,
             std::unique_ptr<Transport> transport);
+  bool Interrupted() const;
   Status Handshake();
   Status Discover(int timeout_ms);
 

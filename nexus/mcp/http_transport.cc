@@ -64,8 +64,10 @@ struct Exchange {
 class HttpTransport final : public Transport {
  public:
   HttpTransport(std::unique_ptr<net::HttpClient> client,
-                size_t max_message_bytes)
-      : client_(std::move(client)), max_message_bytes_(max_message_bytes) {}
+                const HttpTransportOptions& options)
+      : client_(std::move(client)),
+        max_message_bytes_(options.max_message_bytes),
+        hurry_(options.hurry) {}
 
   ~HttpTransport() override { Shutdown(); }
 
@@ -318,9 +320,10 @@ class HttpTransport final : public Transport {
     }
     listener_wake_.notify_all();
     if (listener.joinable()) listener.join();
-    HttpRequest request{.method = HttpRequest::Method::kDelete,
-                        .headers = CommonHeaders(),
-                        .timeout_ms = 2000};
+    HttpRequest request{
+        .method = HttpRequest::Method::kDelete,
+        .headers = CommonHeaders(),
+        .timeout_ms = hurry_ != nullptr && *hurry_ ? 200 : 2000};
     if (request.headers.contains("Mcp-Session-Id")) {
       // A courtesy: servers may refuse it (405) or be gone.
       [[maybe_unused]] const auto ignored = client_->Send(request);
@@ -329,6 +332,7 @@ class HttpTransport final : public Transport {
 
   const std::unique_ptr<net::HttpClient> client_;
   const size_t max_message_bytes_;
+  const std::atomic<bool>* const hurry_;
   Handlers handlers_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> reported_closed_{false};
@@ -349,8 +353,8 @@ Result<std::unique_ptr<Transport>> NewHttpTransport(
   client_options.headers.insert(options.headers.begin(), options.headers.end());
   NEXUS_ASSIGN_OR_RETURN(auto client,
                          net::HttpClient::Create(options.url, client_options));
-  return std::unique_ptr<Transport>(std::make_unique<HttpTransport>(
-      std::move(client), options.max_message_bytes));
+  return std::unique_ptr<Transport>(
+      std::make_unique<HttpTransport>(std::move(client), options));
 }
 
 }  // namespace nexus::mcp

@@ -15,8 +15,8 @@ using std::chrono::nanoseconds;
 
 // How often a waiting call looks at its cancel flag.
 constexpr milliseconds kCancelPoll{10};
-// For messages that nobody waits for: answers to the server, "cancelled".
-constexpr int kCourtesyTimeoutMs = 2000;
+// For telling the server of a cancelled request: its user is waiting.
+constexpr int kCancelledTimeoutMs = 500;
 
 }  // namespace
 
@@ -136,7 +136,7 @@ void RpcSession::OnRequest(const RpcRequest& request) {
   }
   // A server that can't be answered is noticed by the calls that wait for it.
   [[maybe_unused]] const Status ignored = transport_->Send(
-      SerializeRpc(response), {.timeout_ms = kCourtesyTimeoutMs});
+      SerializeRpc(response), {.timeout_ms = RpcNotifyOptions().timeout_ms});
 }
 
 void RpcSession::OnNotification(const RpcNotification& notification) {
@@ -250,12 +250,15 @@ Result<Json> RpcSession::Request(const std::string& method, Json params,
       const std::lock_guard lock(mutex_);
       was_waiting = pending_.erase(id) > 0;
     }
-    const bool gave_up = status.code() == StatusCode::kDeadlineExceeded ||
-                         status.code() == StatusCode::kCancelled;
+    const bool cancelled = status.code() == StatusCode::kCancelled;
+    const bool gave_up =
+        cancelled || status.code() == StatusCode::kDeadlineExceeded;
     if (was_waiting && gave_up && options.cancellable && !closed()) {
+      RpcNotifyOptions courtesy;
+      if (cancelled) courtesy.timeout_ms = kCancelledTimeoutMs;
       [[maybe_unused]] const Status ignored =
           Notify("notifications/cancelled",
-                 {{"requestId", id}, {"reason", status.message()}});
+                 {{"requestId", id}, {"reason", status.message()}}, courtesy);
     }
     return status;
   }
@@ -276,10 +279,13 @@ Result<Json> RpcSession::Request(const std::string& method, Json params,
       std::move(message));
 }
 
-Status RpcSession::Notify(const std::string& method, Json params) {
+Status RpcSession::Notify(const std::string& method, Json params,
+                          const RpcNotifyOptions& options) {
   return transport_->Send(
       SerializeRpc(RpcNotification{method, std::move(params)}),
-      {.timeout_ms = kCourtesyTimeoutMs, .method = method});
+      {.timeout_ms = options.timeout_ms,
+       .cancel = options.cancel,
+       .method = method});
 }
 
 }  // namespace nexus::mcp

@@ -51,6 +51,11 @@ struct RpcRequestOptions {
   bool cancellable = true;
 };
 
+struct RpcNotifyOptions {
+  int timeout_ms = 2000;  // nobody waits for the outcome
+  const std::atomic<bool>* cancel = nullptr;
+};
+
 // Thread-safe but for Start() and UseRevision(), which come first.
 class RpcSession {
  public:
@@ -68,7 +73,8 @@ class RpcSession {
   // server so.
   Result<Json> Request(const std::string& method, Json params,
                        const RpcRequestOptions& options);
-  Status Notify(const std::string& method, Json params);
+  Status Notify(const std::string& method, Json params,
+                const RpcNotifyOptions& options = {});
   // Whoever still waits gets kCancelled. Idempotent.
   Status Close();
 

@@ -149,7 +149,8 @@ class StdioTransport final : public Transport {
     }
     if (end.ok()) {
       WriteQueued();  // a last notifications/cancelled, if it fits the pipe
-      StopProcess(options_.stop);
+      const bool hurry = options_.hurry != nullptr && *options_.hurry;
+      StopProcess(hurry ? options_.hurried_stop : options_.stop);
       return;
     }
     StopProcess({.grace_ms = 0, .term_ms = 100});

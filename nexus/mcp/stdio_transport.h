@@ -7,6 +7,7 @@
 #ifndef NEXUS_MCP_STDIO_TRANSPORT_H_
 #define NEXUS_MCP_STDIO_TRANSPORT_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -19,6 +20,10 @@ namespace nexus::mcp {
 struct StdioTransportOptions {
   SubprocessOptions process;
   StopOptions stop;
+  // While it is set, the child is ended as `hurried_stop` says. Must outlive
+  // the transport.
+  const std::atomic<bool>* hurry = nullptr;
+  StopOptions hurried_stop = {.grace_ms = 200, .term_ms = 300};
   // A longer line from the server is dropped and reported by on_lost.
   size_t max_message_bytes = size_t{16} << 20;
   // Lines of the server's stderr that Diagnostics() shows.
