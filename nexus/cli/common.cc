@@ -50,8 +50,9 @@ Result<ToolSource> LoadTools(const GlobalOptions& options) {
     std::move(more.begin(), more.end(), std::back_inserter(servers));
   }
   if (!servers.empty()) {
-    NEXUS_ASSIGN_OR_RETURN(source.catalog,
-                           mcp::McpCatalog::Open(std::move(servers)));
+    NEXUS_ASSIGN_OR_RETURN(
+        source.catalog,
+        mcp::McpCatalog::Open(std::move(servers), {.cancel = &Interrupted()}));
     for (const mcp::ServerReport& report : source.catalog->reports()) {
       if (!report.status.ok() &&
           report.status.code() != StatusCode::kCancelled) {
@@ -59,6 +60,7 @@ Result<ToolSource> LoadTools(const GlobalOptions& options) {
       }
       for (const std::string& warning : report.warnings) Note(warning);
     }
+    if (Interrupted()) return CancelledError("interrupted while connecting");
     source.tools.insert(source.tools.end(), source.catalog->tools().begin(),
                         source.catalog->tools().end());
   }

@@ -6,6 +6,7 @@
 #include "nexus/base/file_system.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/pull/model_catalog.h"
 #include "nexus/simd/int8_scan.h"
@@ -178,7 +179,8 @@ void CheckServers(const GlobalOptions& globals, Report* report) {
       report->Add("mcp", State::kProblem, servers.status().message());
       continue;
     }
-    auto catalog = mcp::McpCatalog::Open(std::move(*servers));
+    auto catalog =
+        mcp::McpCatalog::Open(std::move(*servers), {.cancel = &Interrupted()});
     if (!catalog.ok()) {
       report->Add("mcp", State::kProblem, catalog.status().message());
       continue;

@@ -7,8 +7,6 @@
 namespace nexus::compile {
 namespace {
 
-constexpr std::string_view kSystemText = "You are a helpful assistant.";
-
 Status Append(const llm::Model& model, std::string_view text,
               const llm::TokenizeOptions& options,
               std::vector<llm::Token>* tokens) {
@@ -25,7 +23,7 @@ Result<CompileContext> Build(const llm::Model& model,
   CompileContext context;
   context.name = text.name;
   const std::string head =
-      frame.head_prefix + std::string(kSystemText) + frame.head_suffix;
+      frame.head_prefix + std::string(kDefaultSystemPrompt) + frame.head_suffix;
   // The texts are data: a "<|im_end|>" in one must not become a control token.
   const llm::TokenizeOptions as_data = {.parse_special = false};
   std::vector<llm::Token>* tokens = &context.tokens;
@@ -83,7 +81,7 @@ Result<std::vector<CompileContext>> BuildCompileContexts(
 
 std::string RecipeName(const schema::SchemaFrame& frame, int count) {
   Sha256 hash;
-  hash.Update(kSystemText);
+  hash.Update(kDefaultSystemPrompt);
   for (const CompileText& text : CompileTexts().first(std::min(
            CompileTexts().size(), static_cast<size_t>(std::max(count, 0))))) {
     hash.Update(text.user);

@@ -23,6 +23,12 @@
 
 namespace nexus::compile {
 
+// The system turn that blocks are compiled behind, and that a conversation
+// without one of its own gets: the same head in front of a block is what it was
+// compiled for.
+inline constexpr std::string_view kDefaultSystemPrompt =
+    "You are a helpful assistant.";
+
 struct CompileText {
   std::string_view name;    // "cpp-source"
   std::string_view user;    // what the user says

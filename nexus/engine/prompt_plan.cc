@@ -93,8 +93,8 @@ Result<std::string> PromptPlanner::HistoryText(
   // An explicit system turn: the templates' own defaults differ and some bring
   // the date in, which would change the tokens before every block daily.
   if (messages.empty() || messages.front().role != "system") {
-    history.push_back(
-        {.role = "system", .content = std::string(kDefaultSystemPrompt)});
+    history.push_back({.role = "system",
+                       .content = std::string(compile::kDefaultSystemPrompt)});
   }
   history.insert(history.end(), messages.begin(), messages.end());
   for (ChatMessage& message : history) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "nexus/base/result.h"
+#include "nexus/compile/compile_contexts.h"
 #include "nexus/llm/chat_template.h"
 #include "nexus/llm/model.h"
 #include "nexus/schema/schema_frame.h"
@@ -48,10 +49,6 @@ struct PromptPlan {
     return history.size() + block.size() + user.size() + preamble.size();
   }
 };
-
-// The system prompt when a conversation brings none.
-inline constexpr std::string_view kDefaultSystemPrompt =
-    "You are a helpful assistant.";
 
 // Thread-safe after construction. The model must outlive it.
 class PromptPlanner {

@@ -52,7 +52,8 @@ TEST_P(PromptPlanTest, TheHistoryHoldsAllTurnsButTheLast) {
   const llm::Model& model = tiny_->engine().model();
   const std::string history = model.Detokenize(plan.history);
   EXPECT_THAT(history, ::testing::HasSubstr("is the quay free?"));
-  EXPECT_THAT(history, ::testing::HasSubstr(std::string(kDefaultSystemPrompt)));
+  EXPECT_THAT(history,
+              ::testing::HasSubstr(std::string(compile::kDefaultSystemPrompt)));
   EXPECT_THAT(history,
               ::testing::Not(::testing::HasSubstr("The last question")));
   EXPECT_THAT(model.Detokenize(plan.user),
