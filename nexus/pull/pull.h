@@ -49,7 +49,8 @@ Result<std::string> PullModel(const ModelSpec& spec,
 
 // `what` is a known name (PullModel), the path of a GGUF file (returned as it
 // is), or the https URL of one. A URL may end in "#sha256=HEX", and is then
-// verified.
+// verified; http is refused without. A file of that name that came from
+// elsewhere is kInvalidArgument unless its checksum is the one asked for.
 Result<std::string> Pull(std::string_view what,
                          const PullOptions& options = {});
 

@@ -395,10 +395,69 @@ TEST_F(PullUrlTest, RefusesWhatIsNotGguf) {
 }
 
 TEST_F(PullUrlTest, AServerWithoutRangesMeansStartingAnew) {
-  WriteText(final_path_ + ".partial", "GGUF");
+  Serve("GGUF", "18");
+  EXPECT_EQ(Pull(url_, options_).status().code(), StatusCode::kUnavailable);
   Serve("", "33");
   EXPECT_EQ(Pull(url_, options_).status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(LeftInFolder().empty());
+}
+
+TEST_F(PullUrlTest, NeverJoinsThePiecesOfTwoUrls) {
+  const std::string other = "https://host.invalid/b/Other.gguf";
+  Serve("GGUFab", "18");
+  EXPECT_EQ(Pull(url_, options_).status().code(), StatusCode::kUnavailable);
+  Serve("GGUFxyz", "0");
+  ASSERT_OK_AND_ASSIGN(const std::string path, Pull(other, options_));
+  EXPECT_EQ(ReadText(path), "GGUFxyz");
+  EXPECT_THAT(LeftInFolder(),
+              testing::ElementsAre("Other.gguf", "Other.gguf.source.json"));
+}
+
+TEST_F(PullUrlTest, DiscardsAPieceThatNoRecordExplains) {
+  WriteText(final_path_ + ".partial", "GGUF of an unknown origin");
+  Serve("GGUFabcd", "0");
+  ASSERT_OK_AND_ASSIGN(const std::string path, Pull(url_, options_));
+  EXPECT_EQ(ReadText(path), "GGUFabcd");
+}
+
+TEST_F(PullUrlTest, NeverTakesTheFileOfOneUrlForThatOfAnother) {
+  Serve("GGUFabcd", "0");
+  ASSERT_OK(Pull(url_, options_));
+  for (const char* other : {"https://host.invalid/b/Other.gguf",
+                            "https://host.invalid/a/Other.gguf?download=2"}) {
+    const Result<std::string> refused = Pull(other, options_);
+    ASSERT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << other;
+    EXPECT_THAT(refused.status().message(), HasSubstr("host.invalid/a/Other"));
+    EXPECT_THAT(refused.status().message(),
+                HasSubstr(std::string(other).substr(0, 33)));
+  }
+  EXPECT_EQ(ReadText(final_path_), "GGUFabcd");
+  // A checksum settles it, wherever the file came from.
+  EXPECT_OK(Pull(
+      "https://host.invalid/b/Other.gguf#sha256=" + ToHex(Sha256Of("GGUFabcd")),
+      options_));
+  // A file that no URL is known for is nobody's either.
+  fs::remove(final_path_ + ".source.json");
+  EXPECT_EQ(Pull(url_, options_).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(PullUrlTest, KeepsTheQueryOutOfTheRecords) {
+  Serve("GGUFab", "18");
+  EXPECT_FALSE(
+      Pull("https://h.invalid/Other.gguf?token=hunter2", options_).ok());
+  const std::string record = ReadText(final_path_ + ".partial.json");
+  EXPECT_THAT(record, HasSubstr("h.invalid/Other.gguf"));
+  EXPECT_THAT(record, Not(HasSubstr("hunter2")));
+}
+
+TEST_F(PullUrlTest, PlainHttpNeedsAChecksum) {
+  Serve("GGUFabcd", "0");
+  const std::string http = "http://host.invalid/Other.gguf";
+  const Result<std::string> refused = Pull(http, options_);
+  ASSERT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("#sha256="));
+  EXPECT_TRUE(LeftInFolder().empty());
+  EXPECT_OK(Pull(http + "#sha256=" + ToHex(Sha256Of("GGUFabcd")), options_));
 }
 
 TEST_F(PullUrlTest, RefusesNamesThatCouldLeaveTheFolder) {
