@@ -1,6 +1,7 @@
 // Registry files: JSON lines, a JSON array, or an MCP tools/list result. Which
 // one it is shows in the first line: a file whose first line is a whole JSON
 // object is JSON lines, unless that object is itself a list.
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,15 @@ class Collector {
     }
     auto tool = ParseTool(value, server, source);
     if (!tool.ok()) return Skip(tool.status());
+    if (skipped_ != nullptr) {
+      const auto [first, is_new] =
+          sources_.try_emplace({tool->server, tool->name}, source);
+      if (!is_new) {
+        skipped_->push_back(source + ": a second tool '" + ToolId(*tool) +
+                            "', the first is at " + first->second);
+        return Status::Ok();
+      }
+    }
     tools_.push_back(std::move(tool).value());
     return Status::Ok();
   }
@@ -69,6 +79,8 @@ class Collector {
  private:
   std::vector<std::string>* skipped_;
   std::vector<ToolSchema> tools_;
+  // Where each (server, name) stands.
+  std::map<std::pair<std::string, std::string>, std::string> sources_;
 };
 
 Status AddList(const Json& list, const std::string& path,

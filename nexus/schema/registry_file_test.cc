@@ -13,6 +13,7 @@
 namespace nexus::schema {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -109,6 +110,29 @@ TEST_F(RegistryFileTest, SkipsBadEntriesWhereAsked) {
                           HasSubstr("r.jsonl:3: JSON at byte"),
                           HasSubstr("r.jsonl:4: tool 'c': a schema of 5000008"),
                           HasSubstr("r.jsonl:5: a tool without a \"name\"")));
+}
+
+TEST_F(RegistryFileTest, OfTwoToolsOfOneNameTheFirstStays) {
+  const std::string path = Write(
+      "{\"name\": \"a\", \"description\": \"first\"}\n"
+      "{\"name\": \"a\", \"server\": \"s\"}\n"
+      "{\"name\": \"a\", \"description\": \"second\"}\n"
+      "{\"name\": \"a\", \"server\": \"s\"}\n{\"name\": \"b\"}\n");
+  std::vector<std::string> skipped;
+  ASSERT_OK_AND_ASSIGN(const auto tools, ReadRegistryFile(path, &skipped));
+  ASSERT_THAT(tools, SizeIs(3));
+  EXPECT_EQ(tools[0].description, "first");
+  EXPECT_EQ(tools[1].server, "s");
+  EXPECT_EQ(tools[2].name, "b");
+  EXPECT_THAT(skipped,
+              ElementsAre(AllOf(HasSubstr("r.jsonl:3: a second tool 'a'"),
+                                HasSubstr("r.jsonl:1")),
+                          AllOf(HasSubstr("r.jsonl:4: a second tool 's/a'"),
+                                HasSubstr("r.jsonl:2"))));
+  // A reader that wants everything or an error gets them all: pooled sets for
+  // evaluation have hundreds of one name.
+  ASSERT_OK_AND_ASSIGN(const auto all, ReadRegistryFile(path));
+  EXPECT_THAT(all, SizeIs(5));
 }
 
 TEST_F(RegistryFileTest, ReadsTheCommittedSamples) {

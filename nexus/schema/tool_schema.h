@@ -56,7 +56,9 @@ Result<ToolSchema> ParseTool(const Json& value, std::string_view server,
 // ({"tools": [...]}, also inside a JSON-RPC answer's "result"). A byte order
 // mark, CRLF and blank lines are tolerated. A line's "server" field is kept. An
 // error names path and line; with `skipped` set, bad entries are reported there
-// and the rest is returned.
+// and the rest is returned; so is the second tool of one (server, name), which
+// nobody could call. Without it such tools are all kept. An empty file has no
+// tools.
 Result<std::vector<ToolSchema>> ReadRegistryFile(
     const std::string& path, std::vector<std::string>* skipped = nullptr);
 
