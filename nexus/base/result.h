@@ -20,7 +20,9 @@ class [[nodiscard]] Result {
   }
 
   bool ok() const { return value_.has_value(); }
-  const Status& status() const { return status_; }
+  const Status& status() const& { return status_; }
+  // By value from a temporary, which would take the reference with it.
+  Status status() && { return std::move(status_); }
 
   T& value() & {
     NEXUS_CHECK(ok());
