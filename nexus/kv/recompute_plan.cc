@@ -10,15 +10,34 @@
 namespace nexus::kv {
 namespace {
 
-constexpr std::array<std::pair<RepairPolicy, std::string_view>, 6>
+constexpr std::array<std::pair<RepairPolicy, std::string_view>, 7>
     kPolicyNames = {{
         {RepairPolicy::kNone, "none"},
         {RepairPolicy::kSuffix, "suffix"},
         {RepairPolicy::kHead, "head"},
         {RepairPolicy::kSensitivity, "sensitivity"},
         {RepairPolicy::kHeadTail, "head-tail"},
+        {RepairPolicy::kDeviation, "deviation"},
         {RepairPolicy::kFull, "full"},
     }};
+
+Status CheckRanking(std::string_view name, std::span<const float> ranking,
+                    int token_count) {
+  if (ranking.empty()) return Status::Ok();
+  if (ranking.size() != static_cast<size_t>(token_count)) {
+    return InvalidArgumentError("recompute plan: " + std::string(name) +
+                                " of " + std::to_string(ranking.size()) +
+                                " tokens, block has " +
+                                std::to_string(token_count));
+  }
+  for (const float value : ranking) {
+    if (!std::isfinite(value) || value < 0) {
+      return InvalidArgumentError("recompute plan: " + std::string(name) +
+                                  " is negative or not a number");
+    }
+  }
+  return Status::Ok();
+}
 
 Status Check(const PlanRequest& request) {
   if (request.token_count < 0 || request.depth < 0 || request.merge_gap < 0 ||
@@ -39,40 +58,34 @@ Status Check(const PlanRequest& request) {
                                 " is below the anchored bound " +
                                 std::to_string(request.anchored_bound));
   }
-  if (request.sensitivity.empty()) return Status::Ok();
-  if (request.sensitivity.size() != static_cast<size_t>(request.token_count)) {
-    return InvalidArgumentError("recompute plan: sensitivity of " +
-                                std::to_string(request.sensitivity.size()) +
-                                " tokens, block has " +
-                                std::to_string(request.token_count));
+  if (request.policy == RepairPolicy::kDeviation && request.deviation.empty() &&
+      request.token_count > 0) {
+    return InvalidArgumentError(
+        "recompute plan: policy deviation needs a measured deviation");
   }
-  for (const float value : request.sensitivity) {
-    if (!std::isfinite(value) || value < 0) {
-      return InvalidArgumentError(
-          "recompute plan: sensitivity is negative or not a number");
-    }
-  }
-  return Status::Ok();
+  NEXUS_RETURN_IF_ERROR(
+      CheckRanking("sensitivity", request.sensitivity, request.token_count));
+  return CheckRanking("deviation", request.deviation, request.token_count);
 }
 
-// Picks runs of the most sensitive tokens, exactly `budget` tokens in all.
+// Picks runs of the highest ranking tokens, exactly `budget` tokens in all.
 //
-// Greedy: tokens come in falling sensitivity. A token far from every run opens
+// Greedy: tokens come in falling rank. A token far from every run opens
 // one of min_run tokens, placed where the profile is highest; a token within
 // merge_gap of a run joins it, with the tokens between. What no longer fits is
 // passed over, and since a run's neighbours always fit, the budget is used to
 // the last token.
-class SensitivityPicker {
+class RankedPicker {
  public:
-  explicit SensitivityPicker(const PlanRequest& request)
+  RankedPicker(const PlanRequest& request, std::span<const float> ranking)
       : request_(request),
+        ranking_(ranking),
         picked_(static_cast<size_t>(request.token_count), 0),
         order_(picked_.size()) {
     std::iota(order_.begin(), order_.end(), 0);
     // Ties go to the earlier token: later ones read it.
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
-      return SensitivityOf(a) > SensitivityOf(b);
-    });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int a, int b) { return RankOf(a) > RankOf(b); });
   }
 
   std::vector<char> Pick(int budget) {
@@ -104,9 +117,7 @@ class SensitivityPicker {
   }
 
  private:
-  float SensitivityOf(int token) const {
-    return request_.sensitivity[static_cast<size_t>(token)];
-  }
+  float RankOf(int token) const { return ranking_[static_cast<size_t>(token)]; }
   // Picks all of [begin, end), or nothing when it costs more than `left`.
   bool Take(int begin, int end, int* left) {
     const auto cost = static_cast<int>(
@@ -139,7 +150,7 @@ class SensitivityPicker {
     for (int begin = best; begin <= last; ++begin) {
       float sum = 0;
       for (int i = begin; i < begin + run; ++i) {
-        if (!IsPicked(i)) sum += SensitivityOf(i);
+        if (!IsPicked(i)) sum += RankOf(i);
       }
       if (sum > best_sum) {
         best_sum = sum;
@@ -150,15 +161,20 @@ class SensitivityPicker {
   }
 
   const PlanRequest& request_;
+  std::span<const float> ranking_;
   std::vector<char> picked_;  // [token] 1: recompute
-  std::vector<int> order_;    // tokens by falling sensitivity
+  std::vector<int> order_;    // tokens by falling rank
 };
 
 // [token] 1: recompute. Exactly `budget` ones.
 std::vector<char> PickTokens(const PlanRequest& request, RepairPolicy policy,
                              int budget) {
-  if (policy == RepairPolicy::kSensitivity) {
-    return SensitivityPicker(request).Pick(budget);
+  if (policy == RepairPolicy::kSensitivity ||
+      policy == RepairPolicy::kDeviation) {
+    return RankedPicker(request, policy == RepairPolicy::kSensitivity
+                                     ? request.sensitivity
+                                     : request.deviation)
+        .Pick(budget);
   }
   std::vector<char> picked(static_cast<size_t>(request.token_count), 0);
   // Two parts to the head, one to the tail: as 20 % + 10 % in the fidelity

@@ -24,10 +24,11 @@ enum class RepairPolicy {
   kHead,         // the leading share
   kSensitivity,  // the tokens that varied most over the compile contexts
   kHeadTail,     // two thirds of the share at the head, one third at the tail
-  kFull,         // decode all: a prefill
+  kDeviation,  // the tokens that deviate most from a full prefill, as measured
+  kFull,       // decode all: a prefill
 };
 
-// "none", "suffix", "head", "sensitivity", "head-tail", "full".
+// "none", "suffix", "head", "sensitivity", "head-tail", "deviation", "full".
 std::string_view RepairPolicyName(RepairPolicy policy);
 std::optional<RepairPolicy> ParseRepairPolicy(std::string_view name);
 
@@ -38,6 +39,9 @@ struct PlanRequest {
   double share = -1.0;  // of the tokens to decode again; < 0: CurveShare
   // One a token, finite and >= 0. Empty: kSensitivity falls back to kHeadTail.
   std::span<const float> sensitivity;
+  // The same for kDeviation, which can't do without: whoever has it has seen
+  // the full prefill (a study, an audit).
+  std::span<const float> deviation;
   int anchored_bound = 256;  // P: no recompute up to here
   int full_depth = 2048;     // from here on everything is recomputed
   int merge_gap = 4;  // recompute runs this close become one (sensitivity only)

@@ -15,8 +15,10 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr RepairPolicy kAllPolicies[] = {
-    RepairPolicy::kNone,        RepairPolicy::kSuffix,   RepairPolicy::kHead,
-    RepairPolicy::kSensitivity, RepairPolicy::kHeadTail, RepairPolicy::kFull};
+    RepairPolicy::kNone,     RepairPolicy::kSuffix,
+    RepairPolicy::kHead,     RepairPolicy::kSensitivity,
+    RepairPolicy::kHeadTail, RepairPolicy::kDeviation,
+    RepairPolicy::kFull};
 
 // Shaped as measured ones: a high head, a high tail, spikes between.
 std::vector<float> Profile(int token_count, uint32_t seed) {
@@ -37,6 +39,30 @@ std::vector<char> Recomputed(const RecomputePlan& plan, int token_count) {
     for (int i = run.begin; i < run.end; ++i) marks[static_cast<size_t>(i)] = 1;
   }
   return marks;
+}
+
+TEST(RecomputePlanTest, DeviationPicksAsSensitivityDoesFromItsOwnRanking) {
+  const std::vector<float> sensitivity = Profile(200, 1);
+  const std::vector<float> deviation = Profile(200, 2);
+  PlanRequest request = {.policy = RepairPolicy::kSensitivity,
+                         .token_count = 200,
+                         .share = 0.2,
+                         .sensitivity = deviation};
+  ASSERT_OK_AND_ASSIGN(const RecomputePlan expected, PlanRecompute(request));
+  request.policy = RepairPolicy::kDeviation;
+  request.sensitivity = sensitivity;
+  request.deviation = deviation;
+  ASSERT_OK_AND_ASSIGN(const RecomputePlan plan, PlanRecompute(request));
+  EXPECT_EQ(plan.runs, expected.runs);
+}
+
+TEST(RecomputePlanTest, DeviationRefusesToGuess) {
+  EXPECT_EQ(
+      PlanRecompute(
+          {.policy = RepairPolicy::kDeviation, .token_count = 10, .share = 0.2})
+          .status()
+          .code(),
+      StatusCode::kInvalidArgument);
 }
 
 TEST(RecomputePlanTest, CurveIsThePapers) {
@@ -107,6 +133,7 @@ TEST(RecomputePlanTest, CoversEachTokenOnceInOrderAndKeepsTheBudget) {
                          .token_count = token_count,
                          .share = share,
                          .sensitivity = profile,
+                         .deviation = profile,
                          .merge_gap = static_cast<int>(random() % 10),
                          .min_run = 1 + static_cast<int>(random() % 16)}));
       int next = 0;
