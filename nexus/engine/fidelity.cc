@@ -1,6 +1,7 @@
 #include "nexus/engine/fidelity.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -10,6 +11,20 @@ namespace {
 size_t ArgMax(std::span<const float> values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) -
                              values.begin());
+}
+
+// Decodes all tokens but the last in one batch, and hands out the rows behind
+// them as positions 1, 2, ...
+template <typename Visitor>
+Status VisitRows(Session& session, std::span<const llm::Token> tokens,
+                 const Visitor& visit) {
+  if (tokens.size() < 2) return Status::Ok();
+  const size_t count = tokens.size() - 1;
+  NEXUS_RETURN_IF_ERROR(session.Append(tokens.first(count), llm::Logits::kAll));
+  for (size_t i = 0; i < count; ++i) {
+    visit(i + 1, session.context().LogitsRow(static_cast<int>(i)));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -34,11 +49,6 @@ double KlDivergence(std::span<const float> reference_log_probs,
   return std::max(kl, 0.0);
 }
 
-void FidelityStats::Add(const FidelityStats& other) {
-  kl.insert(kl.end(), other.kl.begin(), other.kl.end());
-  top1_equal += other.top1_equal;
-}
-
 double FidelityStats::KlMean() const {
   if (kl.empty()) return 0;
   return std::accumulate(kl.begin(), kl.end(), 0.0) /
@@ -46,20 +56,31 @@ double FidelityStats::KlMean() const {
 }
 
 double FidelityStats::Top1() const {
-  if (kl.empty()) return 0;
-  return static_cast<double>(top1_equal) / static_cast<double>(kl.size());
+  if (top1.empty()) return 0;
+  return static_cast<double>(std::count(top1.begin(), top1.end(), 1)) /
+         static_cast<double>(top1.size());
 }
 
-Result<FidelityReference> GenerateReference(Session& session, int token_count) {
+Result<FidelityReference> GenerateReference(Session& session, int max_tokens) {
+  const llm::Model& model = session.context().model();
+  const size_t begin = session.tokens().size();
   FidelityReference reference;
-  for (int i = 0; i < token_count; ++i) {
-    const std::span<const float> logits = session.logits();
-    std::vector<float>& row = reference.log_probs.emplace_back(logits.size());
-    LogSoftmax(logits, row);
-    const auto token = static_cast<llm::Token>(ArgMax(logits));
+  std::vector<float> first(session.logits().size());
+  LogSoftmax(session.logits(), first);
+  while (static_cast<int>(reference.tokens.size()) < max_tokens) {
+    const auto token = static_cast<llm::Token>(ArgMax(session.logits()));
+    // A reference without any position would compare nothing.
+    if (model.IsEndOfGeneration(token) && !reference.tokens.empty()) break;
     reference.tokens.push_back(token);
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
   }
+  reference.log_probs.push_back(std::move(first));
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(begin));
+  const Status visited = VisitRows(
+      session, reference.tokens, [&](size_t, std::span<const float> logits) {
+        LogSoftmax(logits, reference.log_probs.emplace_back(logits.size()));
+      });
+  NEXUS_RETURN_IF_ERROR(visited);
   return reference;
 }
 
@@ -67,17 +88,34 @@ Result<FidelityStats> CompareWithReference(Session& session,
                                            const FidelityReference& reference) {
   FidelityStats stats;
   std::vector<float> row;
-  for (size_t i = 0; i < reference.tokens.size(); ++i) {
-    const std::span<const float> logits = session.logits();
+  const auto compare = [&](size_t i, std::span<const float> logits) {
     row.resize(logits.size());
     LogSoftmax(logits, row);
     stats.kl.push_back(KlDivergence(reference.log_probs[i], row));
-    stats.top1_equal +=
-        ArgMax(logits) == static_cast<size_t>(reference.tokens[i]) ? 1 : 0;
-    NEXUS_RETURN_IF_ERROR(
-        session.Append({&reference.tokens[i], 1}, llm::Logits::kLast));
-  }
+    const auto& expected = reference.log_probs[i];
+    stats.top1.push_back(ArgMax(logits) == ArgMax(expected) ? 1 : 0);
+  };
+  if (reference.tokens.empty()) return stats;
+  compare(0, session.logits());
+  NEXUS_RETURN_IF_ERROR(VisitRows(session, reference.tokens, compare));
   return stats;
+}
+
+Status PrefillInOddPieces(Session& session, const PromptPlan& plan) {
+  // Batches that aren't a multiple of four, and single tokens, take other
+  // kernels.
+  constexpr std::array<size_t, 3> kPieces = {61, 1, 35};
+  const std::span<const llm::Token> block = plan.block;
+  size_t piece = 0;
+  for (size_t at = 0; at < block.size(); ++piece) {
+    const size_t count =
+        std::min(kPieces[piece % kPieces.size()], block.size() - at);
+    NEXUS_RETURN_IF_ERROR(
+        session.Append(block.subspan(at, count), llm::Logits::kNone));
+    at += count;
+  }
+  NEXUS_RETURN_IF_ERROR(session.Append(plan.user, llm::Logits::kNone));
+  return session.Append(plan.preamble, llm::Logits::kLast);
 }
 
 }  // namespace nexus::engine

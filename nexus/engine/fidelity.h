@@ -29,18 +29,27 @@ struct FidelityReference {
 
 struct FidelityStats {
   std::vector<double> kl;  // one a position
-  int top1_equal = 0;
+  std::vector<char> top1;  // one a position: 1 where both agree
 
-  void Add(const FidelityStats& other);
   double KlMean() const;
   double Top1() const;
 };
 
 // The session must stand behind a prepared plan, its logits at hand; both leave
-// it behind the generated tokens.
-Result<FidelityReference> GenerateReference(Session& session, int token_count);
+// it behind all generated tokens but the last, whose own successor nobody asks
+// for. Generation is greedy and stops at `max_tokens` or before the token that
+// ends the turn (what follows one is no text of the model's). All positions are
+// decoded in one batch, for the reference as for the trial: batches of another
+// size round differently, and that difference belongs to the noise floor only.
+Result<FidelityReference> GenerateReference(Session& session, int max_tokens);
 Result<FidelityStats> CompareWithReference(Session& session,
                                            const FidelityReference& reference);
+
+// Brings the rest of the plan in as text, in batches of other sizes than a
+// prefill's, so that other kernels and orders of addition are used: what this
+// differs from Prepare by is the noise floor. The session must hold the plan's
+// history.
+Status PrefillInOddPieces(Session& session, const PromptPlan& plan);
 
 }  // namespace nexus::engine
 

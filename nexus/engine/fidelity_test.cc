@@ -1,9 +1,13 @@
 #include "nexus/engine/fidelity.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "gtest/gtest.h"
+
+#include "nexus/base/test_util.h"
+#include "nexus/engine/testing/tiny_engine.h"
 
 namespace nexus::engine {
 namespace {
@@ -35,12 +39,34 @@ TEST(FidelityTest, KlAgreesWithTheClosedFormOfTwoCoins) {
   EXPECT_NEAR(KlDivergence(coin(0.75), coin(0.5)), expected, 1e-6);
 }
 
-TEST(FidelityTest, StatsAddUpOverTrials) {
-  FidelityStats all;
-  all.Add({.kl = {0.1, 0.3}, .top1_equal = 1});
-  all.Add({.kl = {0.2}, .top1_equal = 1});
-  EXPECT_NEAR(all.KlMean(), 0.2, 1e-12);
-  EXPECT_NEAR(all.Top1(), 2.0 / 3, 1e-12);
+// The rows of a batch must be those of the same positions: an off-by-one would
+// compare each token with its neighbour's distribution.
+TEST(FidelityTest, AFullPrefillAgreesWithItselfAtEveryPosition) {
+  ASSERT_OK_AND_ASSIGN(auto tiny, testing::TinyEngine::Create({}));
+  const schema::ToolSchema tool = testing::SampleTool();
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan,
+                       tiny->engine().planner().PlanCall(
+                           testing::SampleConversation("A berth for the Ida?"),
+                           {&tool, 1}, ArgumentMode::kSchema, tool.name));
+  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&tiny->engine()));
+  ASSERT_OK(session->Prepare(plan, {.tier = Tier::kPrefill}).status());
+  ASSERT_OK_AND_ASSIGN(const FidelityReference reference,
+                       GenerateReference(*session, 12));
+  ASSERT_EQ(reference.tokens.size(), reference.log_probs.size());
+  for (size_t i = 0; i < reference.tokens.size(); ++i) {
+    const auto& row = reference.log_probs[i];
+    EXPECT_EQ(std::max_element(row.begin(), row.end()) - row.begin(),
+              reference.tokens[i])
+        << "position " << i;
+  }
+
+  ASSERT_OK(session->TruncateTo(0));
+  ASSERT_OK(session->Prepare(plan, {.tier = Tier::kPrefill}).status());
+  ASSERT_OK_AND_ASSIGN(const FidelityStats same,
+                       CompareWithReference(*session, reference));
+  EXPECT_EQ(same.kl.size(), reference.tokens.size());
+  EXPECT_LT(same.KlMean(), 1e-6);
+  EXPECT_EQ(same.Top1(), 1.0);
 }
 
 }  // namespace

@@ -146,16 +146,24 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
   std::shared_ptr<const kv::KvBlock> block;
   {
     const Stopwatch watch(&report->lookup_ms);
-    NEXUS_ASSIGN_OR_RETURN(block, engine_->FindSplice(plan.block));
+    if (options.study != nullptr) {
+      block = options.study->block;
+    } else {
+      NEXUS_ASSIGN_OR_RETURN(block, engine_->FindSplice(plan.block));
+    }
   }
   const auto position = static_cast<llm::Position>(tokens_.size());
   NEXUS_ASSIGN_OR_RETURN(
       const kv::RecomputePlan repair,
-      kv::PlanRecompute({.policy = options.policy,
-                         .token_count = static_cast<int>(plan.block.size()),
-                         .depth = position,
-                         .share = options.recompute_share,
-                         .sensitivity = block->sensitivity()}));
+      kv::PlanRecompute(
+          {.policy = options.policy,
+           .token_count = static_cast<int>(plan.block.size()),
+           .depth = position,
+           .share = options.recompute_share,
+           .sensitivity = block->sensitivity(),
+           .deviation = options.study != nullptr
+                            ? std::span<const float>(options.study->deviation)
+                            : std::span<const float>()}));
   if (repair.share >= 1.0) {
     return UnimplementedError(
         "splice: at depth " + std::to_string(position) +
@@ -185,6 +193,12 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
   // exact_count_ stays where the block begins: nothing behind it is exact.
   tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
   return Status::Ok();
+}
+
+Result<llm::KvRows> Session::ReadCells(size_t begin, size_t end) {
+  if (access_ == nullptr) return access_status_;
+  return access_->Read(kConversation, static_cast<llm::Position>(begin),
+                       static_cast<llm::Position>(end));
 }
 
 Result<TierReport> Session::Prepare(const PromptPlan& plan,

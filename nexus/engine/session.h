@@ -22,11 +22,18 @@
 
 namespace nexus::engine {
 
+// What a study puts in the place of the store's block and its profile.
+struct StudyInput {
+  std::shared_ptr<const kv::KvBlock> block;
+  std::vector<float> deviation;  // kv::PlanRequest::deviation; may be empty
+};
+
 struct PrepareOptions {
   Tier tier = Tier::kAuto;
   // The paper's curve unless a calibrated profile or the user says otherwise.
   kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
   double recompute_share = -1;  // < 0: the policy's own curve
+  const StudyInput* study = nullptr;  // must outlive the call
 };
 
 // Owned by one thread. The engine must outlive it.
@@ -65,6 +72,8 @@ class Session {
   Status UseFlashAttention(bool on);
 
   llm::Context& context() { return *context_; }
+  // The cells of tokens [begin, end), as they are: for studies and learning.
+  Result<llm::KvRows> ReadCells(size_t begin, size_t end);
   // Cells that are still free.
   int room() const {
     return context_->options().context_tokens -

@@ -187,19 +187,7 @@ Status MeasureFidelity(Session& session, const PromptPlan& plan,
                          CompareWithReference(session, reference));
 
   NEXUS_RETURN_IF_ERROR(session.TruncateTo(past));
-  // Odd pieces: batches that aren't a multiple of four, and single tokens, take
-  // other kernels.
-  constexpr std::array<size_t, 3> kOtherSplit = {61, 1, 35};
-  size_t piece = 0;
-  for (size_t at = 0; at < plan.block.size(); ++piece) {
-    const size_t count = std::min(kOtherSplit[piece % kOtherSplit.size()],
-                                  plan.block.size() - at);
-    NEXUS_RETURN_IF_ERROR(session.Append(
-        std::span(plan.block).subspan(at, count), llm::Logits::kNone));
-    at += count;
-  }
-  NEXUS_RETURN_IF_ERROR(session.Append(plan.user, llm::Logits::kNone));
-  NEXUS_RETURN_IF_ERROR(session.Append(plan.preamble, llm::Logits::kLast));
+  NEXUS_RETURN_IF_ERROR(PrefillInOddPieces(session, plan));
   NEXUS_ASSIGN_OR_RETURN(const FidelityStats noise,
                          CompareWithReference(session, reference));
 
