@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "nexus/kv/block_format.h"
 #include "nexus/kv/key_rotator.h"
 #include "nexus/simd/rope_rotate.h"
 
@@ -53,7 +54,7 @@ double SquaredNorm(const float* row, size_t elements) {
 
 BlockAccumulator::BlockAccumulator(const llm::KvLayout& layout,
                                    const llm::RopeSpec& rope, int token_count)
-    : layout_(layout), rope_(rope), token_count_(token_count) {
+    : layout_(&layout), rope_(&rope), token_count_(token_count) {
   const auto tokens = static_cast<size_t>(token_count);
   for (const llm::KvLayerShape& shape : layout.layers) {
     k_mean_.emplace_back(tokens * shape.k_elements);
@@ -62,34 +63,81 @@ BlockAccumulator::BlockAccumulator(const llm::KvLayout& layout,
   }
 }
 
+Result<BlockAccumulator> BlockAccumulator::Restore(const llm::KvLayout& layout,
+                                                   const llm::RopeSpec& rope,
+                                                   const kv::KvBlock& block) {
+  if (!std::equal(layout.layers.begin(), layout.layers.end(),
+                  block.layers().begin(), block.layers().end())) {
+    return IncompatibleError("block " + block.path() +
+                             ": rows of another shape than the cache's; "
+                             "compile the tool for this model");
+  }
+  const int samples = block.metadata().context_count;
+  const bool has_m2 = !block.VM2(0).empty();
+  if (block.kind() != kv::BlockKind::kSplice ||
+      (samples > 1 && !has_m2 && block.sensitivity().empty())) {
+    return InvalidArgumentError(
+        "block " + block.path() +
+        ": can't take in samples: it is a variant, or its file doesn't say how "
+        "its contexts varied; compile the tool again");
+  }
+  BlockAccumulator restored(layout, rope, block.token_count());
+  restored.context_count_ = samples;
+  const auto tokens = static_cast<size_t>(block.token_count());
+  const double degrees = std::min(samples, kv::kSampleWeightCap) - 1;
+  for (size_t layer = 0; layer < layout.layers.size(); ++layer) {
+    const llm::KvLayerShape& shape = layout.layers[layer];
+    ToF32(shape.k_type, block.KRow(layer, 0), tokens * shape.k_elements,
+          restored.k_mean_[layer].data());
+    ToF32(shape.v_type, block.VRow(layer, 0), tokens * shape.v_elements,
+          restored.v_mean_[layer].data());
+    for (size_t token = 0; token < tokens && samples > 1; ++token) {
+      restored.v_m2_[layer][token] =
+          has_m2 ? static_cast<double>(block.VM2(layer)[token])
+                 : static_cast<double>(block.sensitivity()[token]) * degrees *
+                       restored.VNorm(layer, token) /
+                       static_cast<double>(layout.layers.size());
+    }
+  }
+  return restored;
+}
+
+// The squared length of the mean V row.
+double BlockAccumulator::VNorm(size_t layer, size_t token) const {
+  const size_t elements = layout_->layers[layer].v_elements;
+  return SquaredNorm(v_mean_[layer].data() + token * elements, elements);
+}
+
 Status BlockAccumulator::Add(const llm::KvRows& rows) {
   const auto row_count = static_cast<size_t>(rows.token_count);
   if (rows.token_count <= 0 || rows.token_count > token_count_ - next_token_ ||
-      rows.k.size() != layout_.layers.size() ||
-      rows.v.size() != layout_.layers.size()) {
+      rows.k.size() != layout_->layers.size() ||
+      rows.v.size() != layout_->layers.size()) {
     return InvalidArgumentError(
         "accumulator: rows of " + std::to_string(rows.token_count) +
         " tokens and " + std::to_string(rows.k.size()) + " layers at token " +
         std::to_string(next_token_) + " of " + std::to_string(token_count_) +
-        " and " + std::to_string(layout_.layers.size()) + " layers");
+        " and " + std::to_string(layout_->layers.size()) + " layers");
   }
-  for (size_t i = 0; i < layout_.layers.size(); ++i) {
-    if (rows.k[i].size() != row_count * layout_.RowBytesK(i) ||
-        rows.v[i].size() != row_count * layout_.RowBytesV(i)) {
+  for (size_t i = 0; i < layout_->layers.size(); ++i) {
+    if (rows.k[i].size() != row_count * layout_->RowBytesK(i) ||
+        rows.v[i].size() != row_count * layout_->RowBytesV(i)) {
       return InvalidArgumentError("accumulator: layer " + std::to_string(i) +
                                   " has rows of another shape");
     }
   }
-  const kv::KeyRotator rotator(rope_, rows.first_position, rows.token_count);
-  const int count = context_count_ + 1;
+  const kv::KeyRotator rotator(*rope_, rows.first_position, rows.token_count);
+  const int count = std::min(context_count_ + 1, kv::kSampleWeightCap);
+  const double keep =
+      context_count_ < kv::kSampleWeightCap ? 1.0 : 1.0 - 1.0 / count;
   std::vector<float> row;
-  for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
-    const llm::KvLayerShape& shape = layout_.layers[layer];
+  for (size_t layer = 0; layer < layout_->layers.size(); ++layer) {
+    const llm::KvLayerShape& shape = layout_->layers[layer];
     row.resize(std::max(shape.k_elements, shape.v_elements));
     for (int i = 0; i < rows.token_count; ++i) {
       const auto token = static_cast<size_t>(next_token_ + i);
       const uint8_t* k = rows.k[layer].data() +
-                         layout_.RowBytesK(layer) * static_cast<size_t>(i);
+                         layout_->RowBytesK(layer) * static_cast<size_t>(i);
       if (shape.k_type == llm::KvType::kF16) {
         rotator.Unrotate(layer, i, reinterpret_cast<const uint16_t*>(k),
                          row.data());
@@ -101,9 +149,10 @@ Status BlockAccumulator::Add(const llm::KvRows& rows) {
                  k_mean_[layer].data() + token * shape.k_elements);
 
       const uint8_t* v = rows.v[layer].data() +
-                         layout_.RowBytesV(layer) * static_cast<size_t>(i);
+                         layout_->RowBytesV(layer) * static_cast<size_t>(i);
       ToF32(shape.v_type, v, shape.v_elements, row.data());
-      v_m2_[layer][token] +=
+      v_m2_[layer][token] =
+          v_m2_[layer][token] * keep +
           UpdateMean(row.data(), shape.v_elements, count,
                      v_mean_[layer].data() + token * shape.v_elements);
     }
@@ -125,24 +174,28 @@ Result<AccumulatedBlock> BlockAccumulator::Finish() const {
   }
   AccumulatedBlock block;
   block.context_count = context_count_;
-  for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
-    block.k.push_back(FromF32(layout_.layers[layer].k_type, k_mean_[layer]));
-    block.v.push_back(FromF32(layout_.layers[layer].v_type, v_mean_[layer]));
+  for (size_t layer = 0; layer < layout_->layers.size(); ++layer) {
+    block.k.push_back(FromF32(layout_->layers[layer].k_type, k_mean_[layer]));
+    block.v.push_back(FromF32(layout_->layers[layer].v_type, v_mean_[layer]));
   }
   if (context_count_ < 2) return block;
   // An all-zero mean row (no real model has one) must not give infinity.
   constexpr double kTinyNorm = 1e-12;
+  const double degrees = std::min(context_count_, kv::kSampleWeightCap) - 1;
   for (int i = 0; i < token_count_; ++i) {
     const auto token = static_cast<size_t>(i);
     double sum = 0;
-    for (size_t layer = 0; layer < layout_.layers.size(); ++layer) {
-      const size_t elements = layout_.layers[layer].v_elements;
-      const double variance = v_m2_[layer][token] / (context_count_ - 1);
-      const double norm =
-          SquaredNorm(v_mean_[layer].data() + token * elements, elements);
-      sum += std::max(0.0, variance) / std::max(norm, kTinyNorm);
+    for (size_t layer = 0; layer < layout_->layers.size(); ++layer) {
+      const double variance = std::max(0.0, v_m2_[layer][token] / degrees);
+      sum += variance / std::max(VNorm(layer, token), kTinyNorm);
     }
     block.sensitivity.push_back(static_cast<float>(sum));
+  }
+  for (const std::vector<double>& m2 : v_m2_) {
+    std::vector<float>& out = block.v_m2.emplace_back();
+    for (const double value : m2) {
+      out.push_back(static_cast<float>(std::max(0.0, value)));
+    }
   }
   return block;
 }

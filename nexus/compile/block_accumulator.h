@@ -10,6 +10,15 @@
 //   sensitivity(token) = sum over layers of Var(V) / ||mean V||^2
 //
 // Only V: in the fidelity study keys added nothing to the ranking.
+//
+// A stored block can be taken up again and go on. The mean weighs at most
+// kv::kSampleWeightCap samples; from there on older ones fade:
+//
+//   w    = min(samples so far + 1, cap)
+//   M2   = M2 (1 - 1/w), once the cap is reached
+//   mean = mean + (x - mean) / w
+//   M2   = M2 + (x - old mean) . (x - new mean)
+//   Var  = M2 / (w - 1)
 #ifndef NEXUS_COMPILE_BLOCK_ACCUMULATOR_H_
 #define NEXUS_COMPILE_BLOCK_ACCUMULATOR_H_
 
@@ -19,6 +28,7 @@
 #include <vector>
 
 #include "nexus/base/result.h"
+#include "nexus/kv/block_reader.h"
 #include "nexus/llm/kv_access.h"
 #include "nexus/llm/rope_probe.h"
 
@@ -30,6 +40,7 @@ struct AccumulatedBlock {
   std::vector<std::vector<uint8_t>> v;
   // One a token; empty after a single context, which shows no variation.
   std::vector<float> sensitivity;
+  std::vector<std::vector<float>> v_m2;  // [layer] [token], empty with it
   int context_count = 0;
 };
 
@@ -38,6 +49,14 @@ class BlockAccumulator {
  public:
   BlockAccumulator(const llm::KvLayout& layout, const llm::RopeSpec& rope,
                    int token_count);
+
+  // Goes on from a splice block. One without M2 (format 1) gives what its
+  // sensitivity implies if each layer has an equal part in it. kIncompatible:
+  // another layout; kInvalidArgument: a variant, or a mean of several contexts
+  // with neither M2 nor sensitivity.
+  static Result<BlockAccumulator> Restore(const llm::KvLayout& layout,
+                                          const llm::RopeSpec& rope,
+                                          const kv::KvBlock& block);
 
   int token_count() const { return token_count_; }
   int context_count() const { return context_count_; }
@@ -50,9 +69,15 @@ class BlockAccumulator {
   // no half one.
   Result<AccumulatedBlock> Finish() const;
 
+  // The unrounded means, [token, k_elements] and [token, v_elements].
+  const std::vector<float>& KMean(size_t layer) const { return k_mean_[layer]; }
+  const std::vector<float>& VMean(size_t layer) const { return v_mean_[layer]; }
+
  private:
-  const llm::KvLayout& layout_;
-  const llm::RopeSpec& rope_;
+  double VNorm(size_t layer, size_t token) const;
+
+  const llm::KvLayout* layout_;
+  const llm::RopeSpec* rope_;
   int token_count_;
   int context_count_ = 0;
   int next_token_ = 0;

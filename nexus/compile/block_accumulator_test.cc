@@ -7,6 +7,8 @@
 #include "gmock/gmock.h"
 
 #include "nexus/base/test_util.h"
+#include "nexus/kv/block_format.h"
+#include "nexus/kv/block_writer.h"
 #include "nexus/kv/key_rotator.h"
 #include "nexus/simd/rope_rotate.h"
 
@@ -81,8 +83,33 @@ class BlockAccumulatorTest : public ::testing::Test {
     return reinterpret_cast<const float*>(rows[layer].data())[i];
   }
 
+  enum class Keep { kAll, kProfileOnly, kNothing };
+
+  // Through a file and back, as from one use of a block to the next.
+  Result<BlockAccumulator> Stored(const BlockAccumulator& accumulator,
+                                  Keep keep = Keep::kAll,
+                                  kv::BlockKind kind = kv::BlockKind::kSplice) {
+    NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
+    const std::vector<llm::Token> tokens(kTokens, 7);
+    kv::BlockContents contents;
+    contents.metadata.kind = kind;
+    contents.metadata.context_count = block.context_count;
+    contents.tokens = tokens;
+    contents.layers = layout_.layers;
+    contents.k = block.k;
+    contents.v = block.v;
+    if (keep != Keep::kNothing) contents.sensitivity = block.sensitivity;
+    if (keep == Keep::kAll) contents.v_m2 = block.v_m2;
+    const std::string path = dir_.File("block.nxb");
+    NEXUS_RETURN_IF_ERROR(
+        kv::WriteBlockFile(FileSystem::Default(), path, contents).status());
+    NEXUS_ASSIGN_OR_RETURN(const auto stored, kv::KvBlock::Open(path));
+    return BlockAccumulator::Restore(layout_, rope_, *stored);
+  }
+
   llm::KvLayout layout_;
   llm::RopeSpec rope_;
+  ScopedTempDir dir_;
 };
 
 TEST_F(BlockAccumulatorTest, AveragesUnrotatedKeysOverDepths) {
@@ -155,6 +182,88 @@ TEST_F(BlockAccumulatorTest, OneContextHasNoProfile) {
   ASSERT_OK(accumulator.Add(Rows(Random(1), Random(2), 0, 0, kTokens)));
   ASSERT_OK_AND_ASSIGN(const AccumulatedBlock block, accumulator.Finish());
   EXPECT_THAT(block.sensitivity, IsEmpty());
+}
+
+// Samples folded into the stored block one at a time, or all in one go.
+TEST_F(BlockAccumulatorTest, GoesOnFromAStoredBlock) {
+  BlockAccumulator whole(layout_, rope_, kTokens);
+  ASSERT_OK(whole.Add(Rows(Random(1), Random(1), 30, 0, kTokens)));
+  ASSERT_OK_AND_ASSIGN(BlockAccumulator folded, Stored(whole));
+  for (uint32_t seed = 2; seed < 9; ++seed) {
+    const llm::KvRows rows = Rows(Random(seed), Random(seed),
+                                  50 * static_cast<int>(seed), 0, kTokens);
+    ASSERT_OK(whole.Add(rows));
+    ASSERT_OK(folded.Add(rows));
+    ASSERT_OK_AND_ASSIGN(folded, Stored(folded));
+  }
+  EXPECT_EQ(folded.context_count(), 8);
+  ASSERT_OK_AND_ASSIGN(const AccumulatedBlock expected, whole.Finish());
+  ASSERT_OK_AND_ASSIGN(const AccumulatedBlock found, folded.Finish());
+  EXPECT_EQ(found.k, expected.k);
+  EXPECT_EQ(found.v, expected.v);
+  for (size_t token = 0; token < kTokens; ++token) {
+    EXPECT_NEAR(found.sensitivity[token], expected.sensitivity[token],
+                1e-5 * static_cast<double>(expected.sensitivity[token]));
+  }
+}
+
+TEST_F(BlockAccumulatorTest, ABlockWithoutM2KeepsItsSensitivity) {
+  BlockAccumulator accumulator(layout_, rope_, kTokens);
+  for (uint32_t seed = 1; seed < 5; ++seed) {
+    ASSERT_OK(accumulator.Add(Rows(Random(seed), Random(seed), 9, 0, kTokens)));
+  }
+  ASSERT_OK_AND_ASSIGN(const AccumulatedBlock expected, accumulator.Finish());
+  ASSERT_OK_AND_ASSIGN(const BlockAccumulator restored,
+                       Stored(accumulator, Keep::kProfileOnly));
+  ASSERT_OK_AND_ASSIGN(const AccumulatedBlock found, restored.Finish());
+  for (size_t token = 0; token < kTokens; ++token) {
+    EXPECT_NEAR(found.sensitivity[token], expected.sensitivity[token],
+                1e-5 * static_cast<double>(expected.sensitivity[token]));
+  }
+  EXPECT_EQ(Stored(accumulator, Keep::kNothing).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      Stored(accumulator, Keep::kAll, kv::BlockKind::kVariant).status().code(),
+      StatusCode::kInvalidArgument);
+}
+
+// After a change of scene the mean goes over to the new one, and the spread
+// with it, however many samples of the old one there were.
+TEST_F(BlockAccumulatorTest, OldSamplesFadeBeyondTheCap) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> noise(0.0F, 0.1F);
+  BlockAccumulator accumulator(layout_, rope_, kTokens);
+  const auto add = [&](float level) {
+    Values values(2, std::vector<float>(kTokens * kHeadDim));
+    for (auto& layer : values) {
+      for (float& value : layer) value = level + noise(random);
+    }
+    EXPECT_OK(accumulator.Add(Rows(values, values, 5, 0, kTokens)));
+  };
+  for (int i = 0; i < 200; ++i) add(1.0F);
+  for (int i = 0; i < 4 * kv::kSampleWeightCap; ++i) add(2.0F);
+  ASSERT_OK_AND_ASSIGN(BlockAccumulator later, Stored(accumulator));
+  EXPECT_EQ(later.context_count(), 200 + 4 * kv::kSampleWeightCap);
+  for (int i = 0; i < 6 * kv::kSampleWeightCap; ++i) add(2.0F);
+  ASSERT_OK_AND_ASSIGN(const AccumulatedBlock block, accumulator.Finish());
+  // Var / ||mean||^2 of each layer is 0.1^2 / 2^2, over 2 layers.
+  for (size_t token = 0; token < kTokens; ++token) {
+    EXPECT_NEAR(At(block.v, 0, token * kHeadDim), 2.0, 0.1);
+    EXPECT_NEAR(block.sensitivity[token], 2 * 0.01 / 4, 0.0015);
+  }
+}
+
+TEST_F(BlockAccumulatorTest, RefusesABlockOfAnotherShape) {
+  BlockAccumulator accumulator(layout_, rope_, kTokens);
+  ASSERT_OK(accumulator.Add(Rows(Random(1), Random(2), 0, 0, kTokens)));
+  ASSERT_OK_AND_ASSIGN(const BlockAccumulator same, Stored(accumulator));
+  EXPECT_EQ(same.context_count(), 1);
+  ASSERT_OK_AND_ASSIGN(const auto stored,
+                       kv::KvBlock::Open(dir_.File("block.nxb")));
+  llm::KvLayout other = layout_;
+  other.layers.pop_back();
+  EXPECT_EQ(BlockAccumulator::Restore(other, rope_, *stored).status().code(),
+            StatusCode::kIncompatible);
 }
 
 TEST_F(BlockAccumulatorTest, RefusesRowsThatDoNotFit) {

@@ -221,6 +221,7 @@ class Compiler {
     contents.k = block.k;
     contents.v = block.v;
     contents.sensitivity = block.sensitivity;
+    contents.v_m2 = block.v_m2;
     NEXUS_ASSIGN_OR_RETURN(
         const auto stored,
         environment_.store->Put(contents, {.replace = options_.recompile}));

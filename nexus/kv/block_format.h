@@ -18,7 +18,9 @@ namespace nexus::kv {
 inline constexpr std::array<uint8_t, 8> kBlockMagic = {0x89, 'N',  'X',  'B',
                                                        '\r', '\n', 0x1A, '\n'};
 
-inline constexpr uint32_t kBlockFormatVersion = 1;
+inline constexpr uint32_t kBlockFormatVersion = 2;
+// What this writer's files ask of a reader: version 2 only added a section.
+inline constexpr uint32_t kBlockMinReaderVersion = 1;
 // Files older than this are refused, files that ask for a reader newer than
 // kBlockFormatVersion too.
 inline constexpr uint32_t kBlockOldestReadable = 1;
@@ -55,13 +57,15 @@ enum class SectionType : uint32_t {
   kKeys = 4,         // of one layer: [token][k_elements]
   kValues = 5,       // of one layer: [token][v_elements]
   kSensitivity = 6,  // float32 a token; absent when there is no profile
-  // Room for accumulators, so that a block can be refined from traffic:
-  // float32, the shapes of the rows they refine. Version 1 writes none and
-  // skips them.
-  kKeyMean = 16,
-  kValueMean = 17,
-  kValueM2 = 18,  // float32 a token: summed squared deviations of V
+  // Of one layer, float32 a token: summed squared deviations of V from its
+  // mean. With it a block takes in further samples. Since version 2.
+  kValueM2 = 18,
 };
+
+// The mean of a block weighs at most this many samples; from there on each new
+// one pushes the older ones out exponentially, so that a block follows the
+// contexts that occur now. Part of the format: M2 is scaled by it.
+inline constexpr int kSampleWeightCap = 32;
 
 // Element types of rows, the values of llm::KvType.
 inline constexpr uint16_t kElementF32 = 0;

@@ -18,12 +18,16 @@ namespace nexus::kv {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::string SourcePath(const std::string& relative) {
   return std::string(NEXUS_SOURCE_DIR) + "/" + relative;
 }
 
-std::string GoldenPath() { return SourcePath("tests/data/blocks/v1.nxb"); }
+// One file a format version, never made again.
+std::string GoldenPath(const std::string& version) {
+  return SourcePath("tests/data/blocks/" + version + ".nxb");
+}
 
 std::string Bytes(const std::vector<uint16_t>& halves) {
   std::string bytes;
@@ -53,6 +57,8 @@ class Example {
     metadata_.schema_hash = "s";
     metadata_.recipe = "example";
     metadata_.content = SpliceContent(tokens_, metadata_.recipe);
+    metadata_.context_count = 2;
+    metadata_.generation = 1;
   }
   BlockContents Contents() const {
     return {.metadata = metadata_,
@@ -60,7 +66,8 @@ class Example {
             .layers = layers_,
             .k = k_,
             .v = v_,
-            .sensitivity = sensitivity_};
+            .sensitivity = sensitivity_,
+            .v_m2 = v_m2_};
   }
 
  private:
@@ -70,6 +77,8 @@ class Example {
   std::vector<std::vector<uint8_t>> k_;
   std::vector<std::vector<uint8_t>> v_;
   std::vector<float> sensitivity_ = {0.0F, 1.5F};
+  // Two samples: Var = M2 = 1.5 ||V||^2.
+  std::vector<std::vector<float>> v_m2_ = {{0.0F, 0.1875F}};
 };
 
 // The bytes of the dump between the document's marks.
@@ -81,8 +90,8 @@ std::string DumpInDocument() {
   bool inside = false;
   bool repeat = false;
   while (std::getline(file, line)) {
-    if (line == "<!-- begin v1.nxb -->") inside = true;
-    if (line == "<!-- end v1.nxb -->") inside = false;
+    if (line == "<!-- begin v2.nxb -->") inside = true;
+    if (line == "<!-- end v2.nxb -->") inside = false;
     if (!inside || line.empty() || line[0] == '`' || line[0] == '<') continue;
     if (line == "*") {
       repeat = true;
@@ -123,29 +132,51 @@ TEST(BlockFormatTest, AlignUpKeepsMultiples) {
 }
 
 TEST(BlockFormatTest, ReadsGoldenFileOfVersion1) {
-  ASSERT_OK_AND_ASSIGN(const auto block, KvBlock::Open(GoldenPath()));
+  ASSERT_OK_AND_ASSIGN(const auto block, KvBlock::Open(GoldenPath("v1")));
   EXPECT_EQ(block->format_version(), 1U);
-  EXPECT_EQ(block->metadata(), Example().Contents().metadata);
+  BlockMetadata metadata = Example().Contents().metadata;
+  metadata.context_count = 1;
+  metadata.generation = 0;
+  EXPECT_EQ(block->metadata(), metadata);
   EXPECT_THAT(block->tokens(), ElementsAre(7, 11));
   EXPECT_THAT(block->sensitivity(), ElementsAre(0.0F, 1.5F));
+  EXPECT_THAT(block->VM2(0), IsEmpty());
   EXPECT_EQ(LoadLittle<uint16_t>(block->KRow(0, 1)), 0x4200);
   EXPECT_EQ(LoadLittle<uint16_t>(block->VRow(0, 1) + 2), 0xB400);
 }
 
+TEST(BlockFormatTest, ReadsGoldenFileOfVersion2) {
+  ASSERT_OK_AND_ASSIGN(const auto block, KvBlock::Open(GoldenPath("v2")));
+  EXPECT_EQ(block->format_version(), 2U);
+  EXPECT_EQ(block->metadata(), Example().Contents().metadata);
+  EXPECT_THAT(block->sensitivity(), ElementsAre(0.0F, 1.5F));
+  EXPECT_THAT(block->VM2(0), ElementsAre(0.0F, 0.1875F));
+  EXPECT_EQ(LoadLittle<uint16_t>(block->KRow(0, 1)), 0x4200);
+  EXPECT_EQ(LoadLittle<uint16_t>(block->VRow(0, 1) + 2), 0xB400);
+}
+
+// What version 2 added must not keep a reader of version 1 out.
+TEST(BlockFormatTest, Version2AsksForAReaderOfVersion1) {
+  ASSERT_OK_AND_ASSIGN(const std::string golden,
+                       FileSystem::Default().ReadFile(GoldenPath("v2")));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(golden.data());
+  EXPECT_EQ(LoadLittle<uint32_t>(bytes + kHeaderMinReaderOffset), 1U);
+}
+
 TEST(BlockFormatTest, WriterStillMakesTheGoldenFile) {
   const ScopedTempDir dir;
-  const std::string path = dir.File("v1.nxb");
+  const std::string path = dir.File("v2.nxb");
   ASSERT_OK(WriteBlockFile(FileSystem::Default(), path, Example().Contents()));
   ASSERT_OK_AND_ASSIGN(const std::string made,
                        FileSystem::Default().ReadFile(path));
   ASSERT_OK_AND_ASSIGN(const std::string golden,
-                       FileSystem::Default().ReadFile(GoldenPath()));
+                       FileSystem::Default().ReadFile(GoldenPath("v2")));
   EXPECT_EQ(made, golden);
 }
 
 TEST(BlockFormatTest, DocumentShowsTheGoldenFile) {
   ASSERT_OK_AND_ASSIGN(const std::string golden,
-                       FileSystem::Default().ReadFile(GoldenPath()));
+                       FileSystem::Default().ReadFile(GoldenPath("v2")));
   EXPECT_EQ(DumpInDocument(), golden);
 }
 

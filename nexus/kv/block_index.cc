@@ -38,6 +38,10 @@ constexpr char kTouchSql[] =
     "UPDATE blocks SET hits = hits + 1, last_use = ?2,"
     " use_order = (SELECT MAX(use_order) + 1 FROM blocks) WHERE file = ?1";
 
+constexpr char kAddUsesSql[] =
+    "UPDATE blocks SET hits = hits +"
+    " COALESCE((SELECT hits FROM blocks WHERE file = ?1), 0) WHERE file = ?2";
+
 constexpr char kListSql[] =
     "SELECT file, key, generation, kind, tool, schema_hash, recipe, model,"
     " tokens, contexts, bytes, last_use, hits FROM blocks"
@@ -114,6 +118,7 @@ struct BlockIndex::Impl {
   SqliteStatement upsert;
   SqliteStatement touch;
   SqliteStatement erase;
+  SqliteStatement add_uses;
   SqliteStatement list;
   SqliteStatement total;
   SqliteStatement get_setting;
@@ -138,6 +143,7 @@ Result<std::unique_ptr<BlockIndex>> BlockIndex::Open(const std::string& path,
       {&impl->upsert, kUpsertSql},
       {&impl->touch, kTouchSql},
       {&impl->erase, "DELETE FROM blocks WHERE file = ?1"},
+      {&impl->add_uses, kAddUsesSql},
       {&impl->list, kListSql},
       {&impl->total, "SELECT COALESCE(SUM(bytes), 0) FROM blocks"},
       {&impl->get_setting, "SELECT value FROM settings WHERE key = ?1"},
@@ -175,6 +181,11 @@ Status BlockIndex::Touch(const std::string& file_name) {
 Status BlockIndex::Erase(const std::string& file_name) {
   impl_->erase.Bind(1, file_name);
   return impl_->erase.Run();
+}
+
+Status BlockIndex::AddUses(const std::string& from, const std::string& to) {
+  impl_->add_uses.Bind(1, from).Bind(2, to);
+  return impl_->add_uses.Run();
 }
 
 Result<std::vector<BlockInfo>> BlockIndex::List() {

@@ -54,6 +54,9 @@ class BlockIndex {
   // Counts a use now. A row that isn't there is no error.
   Status Touch(const std::string& file_name);
   Status Erase(const std::string& file_name);
+  // Adds the uses of one row to another's, for a block that takes the place of
+  // an older one. Rows that aren't there are no error.
+  Status AddUses(const std::string& from, const std::string& to);
   // Most recently used first.
   Result<std::vector<BlockInfo>> List();
   Result<uint64_t> TotalBytes();

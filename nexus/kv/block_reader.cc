@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "nexus/base/hash.h"
@@ -32,7 +33,8 @@ class BlockParser {
     NEXUS_RETURN_IF_ERROR(ReadMetadata());
     NEXUS_RETURN_IF_ERROR(ReadLayers());
     NEXUS_RETURN_IF_ERROR(ReadTokens());
-    return ReadRows();
+    NEXUS_RETURN_IF_ERROR(ReadRows());
+    return ReadM2();
   }
 
  private:
@@ -326,19 +328,48 @@ class BlockParser {
     block_->tokens_ = {
         reinterpret_cast<const int32_t*>(bytes_.data() + section.offset),
         token_count_};
-    const bool has_profile = std::any_of(
-        sections_.begin(), sections_.end(), [](const Section& candidate) {
-          return candidate.type ==
-                 static_cast<uint32_t>(SectionType::kSensitivity);
-        });
-    if (!has_profile) return Status::Ok();
-    NEXUS_ASSIGN_OR_RETURN(const Section profile,
-                           FindSized(SectionType::kSensitivity, kNoLayer,
-                                     uint64_t{token_count_} * sizeof(float)));
-    block_->sensitivity_ = {
-        reinterpret_cast<const float*>(bytes_.data() + profile.offset),
-        token_count_};
+    if (!Has(SectionType::kSensitivity)) return Status::Ok();
+    NEXUS_ASSIGN_OR_RETURN(block_->sensitivity_,
+                           PerToken(SectionType::kSensitivity, kNoLayer));
     return Status::Ok();
+  }
+
+  // All layers or none.
+  Status ReadM2() {
+    if (!Has(SectionType::kValueM2)) return Status::Ok();
+    for (uint32_t i = 0; i < layer_count_; ++i) {
+      NEXUS_ASSIGN_OR_RETURN(const std::span<const float> m2,
+                             PerToken(SectionType::kValueM2, i));
+      block_->v_m2_.push_back(m2);
+    }
+    return Status::Ok();
+  }
+
+  bool Has(SectionType type) const {
+    return std::any_of(sections_.begin(), sections_.end(),
+                       [type](const Section& section) {
+                         return section.type == static_cast<uint32_t>(type);
+                       });
+  }
+
+  // One float32 a token, finite and not negative: what ranks tokens must order
+  // them, and an infinity would stay in every sum from here on.
+  Result<std::span<const float>> PerToken(SectionType type,
+                                          uint32_t layer) const {
+    NEXUS_ASSIGN_OR_RETURN(
+        const Section section,
+        FindSized(type, layer, uint64_t{token_count_} * sizeof(float)));
+    const std::span<const float> values = {
+        reinterpret_cast<const float*>(bytes_.data() + section.offset),
+        token_count_};
+    if (!options_.verify_sections) return values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values[i]) && values[i] >= 0) continue;
+      return Damaged(section.offset + i * sizeof(float),
+                     "section type " + std::to_string(section.type) +
+                         " holds a number that is negative or not finite");
+    }
+    return values;
   }
 
   Status ReadRows() {

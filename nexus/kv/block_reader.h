@@ -52,8 +52,13 @@ class KvBlock {
   int token_count() const { return static_cast<int>(tokens_.size()); }
   std::span<const llm::Token> tokens() const { return tokens_; }
   std::span<const llm::KvLayerShape> layers() const { return layers_; }
-  // One a token, or empty when the block was compiled after a single context.
+  // One a token, or empty when there is a single sample behind the block.
   std::span<const float> sensitivity() const { return sensitivity_; }
+  // One a token: summed squared deviations of V from the stored mean. Empty, of
+  // every layer alike, when the file has none.
+  std::span<const float> VM2(size_t layer) const {
+    return v_m2_.empty() ? std::span<const float>() : v_m2_[layer];
+  }
 
   // Rows of consecutive tokens lie KStrideBytes (VStrideBytes) apart, with no
   // gap. [token][k_elements] of the layer's type; row 0 is 64-byte aligned.
@@ -77,8 +82,9 @@ class KvBlock {
   std::span<const llm::Token> tokens_;
   std::span<const float> sensitivity_;
   std::vector<llm::KvLayerShape> layers_;
-  std::vector<const uint8_t*> keys_;    // [layer]
-  std::vector<const uint8_t*> values_;  // [layer]
+  std::vector<const uint8_t*> keys_;          // [layer]
+  std::vector<const uint8_t*> values_;        // [layer]
+  std::vector<std::span<const float>> v_m2_;  // [layer], or empty
   std::vector<size_t> k_stride_bytes_;
   std::vector<size_t> v_stride_bytes_;
 };

@@ -103,6 +103,7 @@ TEST_F(BlockReaderTest, ReturnsWhatWasWritten) {
     EXPECT_EQ(block->layers()[layer], contents.layers[layer]);
     EXPECT_EQ(block->KStrideBytes(layer), 8U);
     EXPECT_EQ(block->VStrideBytes(layer), 12U);
+    EXPECT_THAT(block->VM2(layer), ElementsAre(0.0F, 0.5F, 1.0F));
     EXPECT_EQ(
         reinterpret_cast<uintptr_t>(block->KRow(layer, 0)) % kBlockAlignBytes,
         0U);
@@ -120,8 +121,10 @@ TEST_F(BlockReaderTest, ReturnsWhatWasWritten) {
 
 TEST_F(BlockReaderTest, ReadsBlockWithoutProfile) {
   sample_.sensitivity().clear();
+  sample_.v_m2().clear();
   ASSERT_OK_AND_ASSIGN(const auto block, OpenBytes(SampleBytes()));
   EXPECT_TRUE(block->sensitivity().empty());
+  EXPECT_TRUE(block->VM2(1).empty());
 }
 
 TEST_F(BlockReaderTest, StaysReadableAfterUnlink) {
@@ -277,7 +280,7 @@ TEST_F(BlockReaderTest, RejectsSizesThatWrap) {
 
 TEST_F(BlockReaderTest, RejectsSecondSectionOfAType) {
   // Layer 1's keys say that they are layer 0's.
-  const auto block = OpenWithField<uint32_t>(Entry(6) + 4, 0);
+  const auto block = OpenWithField<uint32_t>(Entry(7) + 4, 0);
   EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
   EXPECT_THAT(block.status().message(), HasSubstr("second section"));
 }
@@ -296,11 +299,37 @@ TEST_F(BlockReaderTest, RejectsCountsThatDisagreeWithSections) {
 
 TEST_F(BlockReaderTest, ListingMayLeaveRowsUnverified) {
   std::string bytes = SampleBytes();
-  bytes[bytes.size() - kBlockAlignBytes] ^= 1;  // a V row of the last layer
+  bytes[bytes.size() - kBlockAlignBytes] ^= 1;  // M2 of the last layer
   EXPECT_FALSE(OpenBytes(bytes).ok());
   ASSERT_OK_AND_ASSIGN(const auto block,
                        OpenBytes(bytes, {.verify_sections = false}));
   EXPECT_EQ(block->metadata().tool_name, "weather/get_forecast");
+}
+
+// Right checksums, wrong numbers: they would order tokens, and a sum never
+// loses an infinity.
+TEST_F(BlockReaderTest, RejectsDeviationsThatAreNoNumbers) {
+  for (const float value : {-1.0F, std::numeric_limits<float>::quiet_NaN(),
+                            std::numeric_limits<float>::infinity()}) {
+    SampleBlock sample;
+    sample.sensitivity()[1] = value;
+    ASSERT_OK(WriteBlockFile(FileSystem::Default(), dir_.File("a.nxb"),
+                             sample.Contents()));
+    EXPECT_EQ(KvBlock::Open(dir_.File("a.nxb")).status().code(),
+              StatusCode::kCorruption);
+    sample.sensitivity()[1] = 0;
+    sample.v_m2()[1][2] = value;
+    ASSERT_OK(WriteBlockFile(FileSystem::Default(), dir_.File("a.nxb"),
+                             sample.Contents()));
+    EXPECT_EQ(KvBlock::Open(dir_.File("a.nxb")).status().code(),
+              StatusCode::kCorruption);
+  }
+}
+
+TEST_F(BlockReaderTest, RejectsDeviationsOfSomeLayersOnly) {
+  const auto block = OpenWithField<uint32_t>(Entry(9), 77);
+  EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
+  EXPECT_THAT(block.status().message(), HasSubstr("type 18 for layer 1"));
 }
 
 TEST_F(BlockReaderTest, RejectsMetadataThatIsNotItsJson) {

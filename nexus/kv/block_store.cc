@@ -144,16 +144,18 @@ void BlockStore::ScanFolder() {
   }
 }
 
-std::optional<std::string> BlockStore::FileFor(const std::string& key_hex,
-                                               std::optional<int> generation) {
+std::vector<std::string> BlockStore::FilesFor(const std::string& key_hex,
+                                              std::optional<int> generation) {
   if (generation) {
     std::string name = FileNameOf(key_hex, *generation);
-    if (!fs_->Exists(PathOf(name))) return std::nullopt;
-    return name;
+    if (!fs_->Exists(PathOf(name))) return {};
+    return {std::move(name)};
   }
-  const std::vector<int> generations = names_.Generations(key_hex);
-  if (generations.empty()) return std::nullopt;
-  return FileNameOf(key_hex, generations.front());
+  std::vector<std::string> names;
+  for (const int each : names_.Generations(key_hex)) {
+    names.push_back(FileNameOf(key_hex, each));
+  }
+  return names;
 }
 
 Result<std::shared_ptr<const KvBlock>> BlockStore::OpenFile(
@@ -212,24 +214,43 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Find(
     const BlockKey& key, const BlockFindOptions& options) {
   const std::string key_hex = ToHex(key.Digest());
   const MutexLock lock(mutex_);
-  const std::optional<std::string> file_name =
-      FileFor(key_hex, options.generation);
-  if (!file_name) {
-    return NotFoundError("block store " + options_.dir + ": no block " +
-                         key_hex);
+  // Another process may put a new generation in place, and drop the one that
+  // was listed, before it is opened here: look again.
+  constexpr int kAttempts = 3;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::vector<std::string> names =
+        FilesFor(key_hex, options.generation);
+    if (names.empty()) break;
+    Result<std::shared_ptr<const KvBlock>> block =
+        OpenFirst(names, key, options);
+    if (block.status().code() != StatusCode::kNotFound) return block;
   }
-  const bool was_open = IsPinned(*file_name);
-  NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const KvBlock> block,
-                         OpenFile(*file_name, key, options.expected));
-  // A file that appeared behind the index's back gets its row here.
-  if (!was_open) Record(*file_name, *block);
-  if (index_ != nullptr) NoteIndexError(index_->Touch(*file_name));
-  return block;
+  return NotFoundError("block store " + options_.dir + ": no block " + key_hex);
+}
+
+Result<std::shared_ptr<const KvBlock>> BlockStore::OpenFirst(
+    const std::vector<std::string>& file_names, const BlockKey& key,
+    const BlockFindOptions& options) {
+  Status first_error;
+  for (const std::string& file_name : file_names) {
+    const bool was_open = IsPinned(file_name);
+    Result<std::shared_ptr<const KvBlock>> block =
+        OpenFile(file_name, key, options.expected);
+    if (!block.ok()) {
+      if (first_error.ok()) first_error = block.status();
+      continue;
+    }
+    // A file that appeared behind the index's back gets its row here.
+    if (!was_open) Record(file_name, **block);
+    if (index_ != nullptr) NoteIndexError(index_->Touch(file_name));
+    return block;
+  }
+  return first_error;
 }
 
 bool BlockStore::Contains(const BlockKey& key) {
   const MutexLock lock(mutex_);
-  return FileFor(ToHex(key.Digest()), std::nullopt).has_value();
+  return !FilesFor(ToHex(key.Digest()), std::nullopt).empty();
 }
 
 Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
@@ -273,8 +294,31 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
   NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const KvBlock> block,
                          OpenFile(file_name, key, nullptr));
   Record(file_name, *block);
+  DropOthers(*block, options);
   EvictToLimit(file_name);
   return block;
+}
+
+void BlockStore::DropOthers(const KvBlock& block,
+                            const BlockPutOptions& options) {
+  const std::string key_hex = ToHex(block.key().Digest());
+  const int kept = block.metadata().generation;
+  for (const int generation : names_.Generations(key_hex)) {
+    const bool is_older = generation < kept && options.retire_older;
+    if (generation == kept || !(is_older || options.replace)) continue;
+    const std::string name = FileNameOf(key_hex, generation);
+    // What a newer Nexus has written is not this one's to drop.
+    if (KvBlock::Open(PathOf(name), {.verify_sections = false})
+            .status()
+            .code() == StatusCode::kIncompatible) {
+      continue;
+    }
+    if (index_ != nullptr) {
+      NoteIndexError(index_->AddUses(name, FileNameOf(key_hex, kept)));
+    }
+    // One that can't be removed is found no more, and evicted some day.
+    static_cast<void>(UnlinkFile(name));
+  }
 }
 
 std::vector<BlockInfo> BlockStore::ListOldestFirst() {

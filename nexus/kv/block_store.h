@@ -3,7 +3,7 @@
 //   <dir>/<64 hex digits of the key>-<generation>.nxb   one block each
 //   <dir>/<...>.nxb.corrupt                             damaged, set aside
 //   <dir>/index.sqlite                                  sizes, uses, settings
-//   <dir>/store.lock                                    see FolderLock
+//   <dir>/store.lock, learn.lock                        see FolderLock
 //
 // The files are the truth. The index is a cache over them: when it is missing,
 // damaged or of a newer version it is moved aside and rebuilt, and when it
@@ -48,6 +48,9 @@ struct BlockPutOptions {
   // Writes the block even where a sound one is: other readers of that one keep
   // it, and it stays when the new one can't be written.
   bool replace = false;
+  // Drops the older generations once this one is in place: it holds what they
+  // held. Whoever has one mapped keeps it.
+  bool retire_older = false;
 };
 
 // Thread-safe. Blocks handed out may outlive the store.
@@ -65,9 +68,10 @@ class BlockStore {
 
   // The verified block, mapped. Counts as a use. While the caller holds it,
   // this store doesn't evict it, and finds it again without reading the file.
-  // kNotFound: compile it. kCorruption: the file was damaged and has been set
-  // aside (once: the next Find says kNotFound). kIncompatible: see
-  // KvBlock::Open.
+  // A generation that is damaged, or of a newer Nexus, is passed over for the
+  // next older one. kNotFound: compile it. kCorruption: the file was damaged
+  // and has been set aside (once: the next Find says kNotFound). kIncompatible:
+  // see KvBlock::Open.
   Result<std::shared_ptr<const KvBlock>> Find(
       const BlockKey& key, const BlockFindOptions& options = {});
 
@@ -113,15 +117,24 @@ class BlockStore {
   void RemoveLeftovers();
   // Rows for files without, and away with rows without a file.
   void ScanFolder() REQUIRES(mutex_);
-  std::optional<std::string> FileFor(const std::string& key_hex,
-                                     std::optional<int> generation)
+  // Newest first.
+  std::vector<std::string> FilesFor(const std::string& key_hex,
+                                    std::optional<int> generation)
       REQUIRES(mutex_);
+  // The first of them that opens. kNotFound: none is there (any more).
+  Result<std::shared_ptr<const KvBlock>> OpenFirst(
+      const std::vector<std::string>& file_names, const BlockKey& key,
+      const BlockFindOptions& options) REQUIRES(mutex_);
   Result<std::shared_ptr<const KvBlock>> OpenFile(const std::string& file_name,
                                                   const BlockKey& key,
                                                   const Fingerprint* expected)
       REQUIRES(mutex_);
   void Quarantine(const std::string& file_name) REQUIRES(mutex_);
   void Record(const std::string& file_name, const KvBlock& block)
+      REQUIRES(mutex_);
+  // Drops the other generations of the block, after a replacement the newer
+  // ones too; their uses go over to it.
+  void DropOthers(const KvBlock& block, const BlockPutOptions& options)
       REQUIRES(mutex_);
   void EvictToLimit(const std::string& keep) REQUIRES(mutex_);
   Status UnlinkFile(const std::string& file_name) REQUIRES(mutex_);

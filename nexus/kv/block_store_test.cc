@@ -249,6 +249,67 @@ TEST_F(BlockStoreTest, FindsNewestGenerationOrThePinnedOne) {
   EXPECT_EQ(store->Remove(key).code(), StatusCode::kNotFound);
 }
 
+TEST_F(BlockStoreTest, ANewGenerationRetiresTheOlderOnes) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Put(Nth(1, 0).Contents()));
+  ASSERT_OK(store->Put(Nth(1, 3).Contents()));
+  ASSERT_OK_AND_ASSIGN(const auto mapped, store->Find(Nth(1).Key()));
+  ASSERT_OK(store->Put(Nth(1, 2).Contents(), {.retire_older = true}));
+  EXPECT_THAT(FilesEndingIn("-0.nxb"), IsEmpty());
+  EXPECT_THAT(FilesEndingIn("-3.nxb"), SizeIs(1));
+  ASSERT_OK(store->Put(Nth(1, 4).Contents(), {.retire_older = true}));
+  EXPECT_THAT(FilesEndingIn(".nxb"), SizeIs(1));
+  EXPECT_EQ(store->TotalBytes(), FileBytes());
+  EXPECT_EQ(mapped->metadata().generation, 3);
+  EXPECT_EQ(mapped->tokens()[0], 2000);
+  ASSERT_OK_AND_ASSIGN(const auto infos, store->List());
+  ASSERT_THAT(infos, SizeIs(1));
+  EXPECT_EQ(infos[0].generation, 4);
+  EXPECT_EQ(infos[0].hits, 1);
+}
+
+TEST_F(BlockStoreTest, ReplacingABlockDropsWhatWasLearnedOnTopOfTheOldOne) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Put(Nth(1, 0).Contents()));
+  ASSERT_OK(store->Put(Nth(1, 5).Contents()));
+  ASSERT_OK(store->Put(Nth(1, 0).Contents(), {.replace = true}));
+  ASSERT_OK_AND_ASSIGN(const auto block, store->Find(Nth(1).Key()));
+  EXPECT_EQ(block->metadata().generation, 0);
+}
+
+TEST_F(BlockStoreTest, KeepsTheOldGenerationWhenTheNewOneCannotBeWritten) {
+  using Operation = FaultFileSystem::Operation;
+  FaultFileSystem disk;
+  const auto store = OpenStore(1 << 20, &disk);
+  ASSERT_OK(store->Put(Nth(1, 0).Contents()));
+  for (const Operation operation :
+       {Operation::kCreate, Operation::kAppend, Operation::kSync,
+        Operation::kRename, Operation::kSyncDir}) {
+    disk.FailNth(operation, 1, FaultFileSystem::Fault::kNoSpace);
+    EXPECT_EQ(store->Put(Nth(1, 1).Contents(), {.retire_older = true})
+                  .status()
+                  .code(),
+              StatusCode::kResourceExhausted);
+    ASSERT_OK_AND_ASSIGN(const auto block, store->Find(Nth(1).Key()));
+    EXPECT_EQ(block->metadata().generation, 0);
+  }
+}
+
+TEST_F(BlockStoreTest, PassesOverADamagedGenerationForTheOlderOne) {
+  const auto store = OpenStore();
+  ASSERT_OK(store->Put(Nth(1, 0).Contents()));
+  std::string path;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto newest, store->Put(Nth(1, 1).Contents()));
+    path = newest->path();
+  }
+  Overwrite(path, std::filesystem::file_size(path) - 64, 99);
+  ASSERT_OK_AND_ASSIGN(const auto block, store->Find(Nth(1).Key()));
+  EXPECT_EQ(block->metadata().generation, 0);
+  EXPECT_THAT(FilesEndingIn(".corrupt"), SizeIs(1));
+  EXPECT_THAT(FilesEndingIn(".nxb"), SizeIs(1));
+}
+
 TEST_F(BlockStoreTest, EvictsLeastRecentlyUsedFirst) {
   const auto store = OpenStore(3 * FileBytes());
   for (int i = 0; i < 3; ++i) ASSERT_OK(store->Put(Nth(i).Contents()));

@@ -76,6 +76,17 @@ Status Check(const BlockContents& contents) {
         "block: sensitivity of " + std::to_string(contents.sensitivity.size()) +
         " tokens, block has " + std::to_string(token_count));
   }
+  if (!contents.v_m2.empty() && contents.v_m2.size() != layer_count) {
+    return InvalidArgumentError(
+        "block: squared deviations of " + std::to_string(contents.v_m2.size()) +
+        " layers, block has " + std::to_string(layer_count));
+  }
+  for (const std::vector<float>& m2 : contents.v_m2) {
+    if (m2.size() == token_count) continue;
+    return InvalidArgumentError(
+        "block: squared deviations of " + std::to_string(m2.size()) +
+        " tokens, block has " + std::to_string(token_count));
+  }
   const BlockMetadata& metadata = contents.metadata;
   if (metadata.generation < 0 || metadata.context_count < 1 ||
       metadata.position < 0 ||
@@ -138,6 +149,10 @@ Status MakePlan(const BlockContents& contents, Plan* plan) {
                               contents.k[i].size()});
     plan->sections.push_back({SectionType::kValues, layer, contents.v[i].data(),
                               contents.v[i].size()});
+    if (contents.v_m2.empty()) continue;
+    plan->sections.push_back({SectionType::kValueM2, layer,
+                              contents.v_m2[i].data(),
+                              contents.v_m2[i].size() * sizeof(float)});
   }
   plan->header_bytes =
       AlignUp(kHeaderFixedBytes + kSectionEntryBytes * plan->sections.size());
@@ -157,7 +172,7 @@ std::vector<uint8_t> EncodeHeader(const BlockContents& contents,
   uint8_t* out = header.data();
   std::memcpy(out, kBlockMagic.data(), kBlockMagic.size());
   StoreLittle(kBlockFormatVersion, out + kHeaderVersionOffset);
-  StoreLittle(kBlockFormatVersion, out + kHeaderMinReaderOffset);
+  StoreLittle(kBlockMinReaderVersion, out + kHeaderMinReaderOffset);
   StoreLittle(static_cast<uint32_t>(plan.header_bytes),
               out + kHeaderBytesOffset);
   StoreLittle(static_cast<uint32_t>(plan.sections.size()),

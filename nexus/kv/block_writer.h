@@ -27,6 +27,8 @@ struct BlockContents {
   std::span<const std::vector<uint8_t>> k;
   std::span<const std::vector<uint8_t>> v;
   std::span<const float> sensitivity;  // one a token, or empty
+  // [layer] -> one a token: see SectionType::kValueM2. Or empty.
+  std::span<const std::vector<float>> v_m2;
 };
 
 // Writes to a temporary name, fsyncs, renames, fsyncs the folder. Returns the

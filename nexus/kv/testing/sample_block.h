@@ -29,6 +29,7 @@ class SampleBlock {
       tokens_.push_back(options.first_token + i);
       sensitivity_.push_back(0.5F * static_cast<float>(i));
     }
+    v_m2_.assign(static_cast<size_t>(options.layer_count), sensitivity_);
     const auto count = static_cast<size_t>(options.token_count);
     uint8_t next = 1;  // every row byte differs from its neighbours
     for (int layer = 0; layer < options.layer_count; ++layer) {
@@ -63,11 +64,13 @@ class SampleBlock {
             .layers = layers_,
             .k = k_,
             .v = v_,
-            .sensitivity = sensitivity_};
+            .sensitivity = sensitivity_,
+            .v_m2 = v_m2_};
   }
   BlockKey Key() const { return metadata_.Key(); }
   BlockMetadata& metadata() { return metadata_; }
   std::vector<float>& sensitivity() { return sensitivity_; }
+  std::vector<std::vector<float>>& v_m2() { return v_m2_; }
   const std::vector<std::vector<uint8_t>>& k() const { return k_; }
   const std::vector<std::vector<uint8_t>>& v() const { return v_; }
 
@@ -78,6 +81,7 @@ class SampleBlock {
   std::vector<std::vector<uint8_t>> k_;
   std::vector<std::vector<uint8_t>> v_;
   std::vector<float> sensitivity_;
+  std::vector<std::vector<float>> v_m2_;
 };
 
 // Puts the right checksum on a header that a test has changed: what is left to
