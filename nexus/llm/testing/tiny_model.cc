@@ -38,6 +38,9 @@ class Random {
   uint64_t state_;
 };
 
+constexpr uint32_t kConvolution = 4;  // taps, of Mamba and LFM2
+constexpr uint32_t kStateSize = 8;    // of Mamba, a channel
+
 std::string ArchName(TinyArch arch) {
   switch (arch) {
     case TinyArch::kLlama:
@@ -54,6 +57,16 @@ std::string ArchName(TinyArch arch) {
       return "gemma3";
     case TinyArch::kStableLm:
       return "stablelm";
+    case TinyArch::kGlm4:
+      return "glm4";
+    case TinyArch::kQwen2Vl:
+      return "qwen2vl";
+    case TinyArch::kGpt2:
+      return "gpt2";
+    case TinyArch::kMamba:
+      return "mamba";
+    case TinyArch::kLfm2:
+      return "lfm2";
     case TinyArch::kBert:
       return "bert";
   }
@@ -94,6 +107,10 @@ class Writer {
   void SetInt(const std::string& key, uint32_t value) {
     gguf_set_val_u32(gguf_.get(), (arch_ + "." + key).c_str(), value);
   }
+  void SetInts(const std::string& key, const std::vector<uint32_t>& values) {
+    gguf_set_arr_data(gguf_.get(), (arch_ + "." + key).c_str(),
+                      GGUF_TYPE_UINT32, values.data(), values.size());
+  }
   void SetFloat(const std::string& key, float value) {
     gguf_set_val_f32(gguf_.get(), (arch_ + "." + key).c_str(), value);
   }
@@ -108,7 +125,13 @@ class Writer {
   void WriteVocabulary(const std::string& model,
                        const std::vector<std::string>& tokens,
                        const std::vector<int32_t>& types);
+  void WriteArchHyperparameters();
   void WriteDecoderTensors();
+  void WriteAttentionTensors(const std::string& layer);
+  void WriteFeedForwardTensors(const std::string& layer);
+  void WriteConvolutionTensors(const std::string& layer);
+  void WriteGpt2Tensors();
+  void WriteMambaTensors();
   void WriteEncoderTensors();
 
   // value = mean + deviation * random, rows of `columns`.
@@ -143,18 +166,32 @@ void Writer::WriteHyperparameters() {
   SetInt("block_count", options_.layer_count);
   SetInt("feed_forward_length", options_.feed_forward);
   SetInt("attention.head_count", options_.head_count);
-  SetInt("attention.head_count_kv", options_.head_count_kv);
-  if (options_.arch == TinyArch::kBert) {
-    SetFloat("attention.layer_norm_epsilon", 1e-12F);
-    gguf_set_val_bool(gguf_.get(), "bert.attention.causal", false);
-    SetInt("pooling_type", 1);  // mean
-    return;
+  if (options_.arch != TinyArch::kLfm2) {
+    SetInt("attention.head_count_kv", options_.head_count_kv);
   }
-  SetFloat("rope.freq_base", options_.rope_base);
+  const char* epsilon = layer_norm_ ? "attention.layer_norm_epsilon"
+                                    : "attention.layer_norm_rms_epsilon";
+  SetFloat(epsilon, options_.arch == TinyArch::kBert ? 1e-12F : 1e-6F);
+  WriteArchHyperparameters();
+  WriteScaling();
+}
+
+void Writer::WriteArchHyperparameters() {
+  const bool rotates = options_.arch != TinyArch::kBert &&
+                       options_.arch != TinyArch::kGpt2 &&
+                       options_.arch != TinyArch::kMamba;
+  if (rotates) SetFloat("rope.freq_base", options_.rope_base);
   switch (options_.arch) {
-    case TinyArch::kQwen3:
     case TinyArch::kGemma2:
+      SetFloat("attn_logit_softcapping", 50.0F);
+      SetFloat("final_logit_softcapping", 30.0F);
+      [[fallthrough]];
     case TinyArch::kGemma3:
+      SetInt("attention.sliding_window", options_.sliding_window);
+      SetInt("attention.sliding_window_pattern",
+             options_.sliding_window_pattern);
+      [[fallthrough]];
+    case TinyArch::kQwen3:
       SetInt("attention.key_length", options_.head_dim);
       SetInt("attention.value_length", options_.head_dim);
       break;
@@ -166,22 +203,35 @@ void Writer::WriteHyperparameters() {
       SetInt("rope.dimension_count", options_.head_dim / 4);
       gguf_set_val_bool(gguf_.get(), "stablelm.use_parallel_residual", false);
       break;
+    case TinyArch::kGlm4:
+      SetInt("rope.dimension_count", options_.head_dim / 2);
+      break;
+    case TinyArch::kQwen2Vl:
+      // Pairs for time, height and width.
+      SetInts("rope.dimension_sections",
+              {options_.head_dim / 4, options_.head_dim / 8,
+               options_.head_dim / 8, 0});
+      break;
+    case TinyArch::kMamba:
+      SetInt("ssm.conv_kernel", kConvolution);
+      SetInt("ssm.inner_size", 2 * embedding_);
+      SetInt("ssm.state_size", kStateSize);
+      SetInt("ssm.time_step_rank", embedding_ / 16);
+      break;
+    case TinyArch::kLfm2: {
+      SetInt("shortconv.l_cache", kConvolution);
+      std::vector<uint32_t> heads(options_.layer_count, 0);
+      heads.back() = options_.head_count_kv;
+      SetInts("attention.head_count_kv", heads);
+      break;
+    }
+    case TinyArch::kBert:
+      gguf_set_val_bool(gguf_.get(), "bert.attention.causal", false);
+      SetInt("pooling_type", 1);  // mean
+      break;
     default:
-      break;  // Qwen2 files state neither
+      break;  // Qwen2 files state neither; GPT-2 has no rotation
   }
-  if (options_.arch == TinyArch::kGemma2 ||
-      options_.arch == TinyArch::kGemma3) {
-    SetInt("attention.sliding_window", options_.sliding_window);
-    SetInt("attention.sliding_window_pattern", options_.sliding_window_pattern);
-  }
-  if (options_.arch == TinyArch::kGemma2) {
-    SetFloat("attn_logit_softcapping", 50.0F);
-    SetFloat("final_logit_softcapping", 30.0F);
-  }
-  SetFloat(layer_norm_ ? "attention.layer_norm_epsilon"
-                       : "attention.layer_norm_rms_epsilon",
-           1e-6F);
-  WriteScaling();
 }
 
 void Writer::WriteScaling() {
@@ -300,9 +350,44 @@ float* Writer::AddTensor(const std::string& name, int64_t columns, int64_t rows,
   return values;
 }
 
-void Writer::WriteDecoderTensors() {
+void Writer::WriteAttentionTensors(const std::string& layer) {
   const uint32_t q_size = options_.head_count * options_.head_dim;
   const uint32_t kv_size = options_.head_count_kv * options_.head_dim;
+  AddMatrix(layer + "attn_q.weight", embedding_, q_size);
+  AddMatrix(layer + "attn_k.weight", embedding_, kv_size);
+  AddMatrix(layer + "attn_v.weight", embedding_, kv_size);
+  AddMatrix(layer + "attn_output.weight", q_size, embedding_);
+  if (options_.arch == TinyArch::kQwen2 ||
+      options_.arch == TinyArch::kQwen2Vl) {
+    AddBias(layer + "attn_q", q_size);
+    AddBias(layer + "attn_k", kv_size);
+    AddBias(layer + "attn_v", kv_size);
+  }
+  if (options_.arch == TinyArch::kQwen3 || options_.arch == TinyArch::kGemma3 ||
+      options_.arch == TinyArch::kLfm2) {
+    AddNorm(layer + "attn_q_norm", options_.head_dim);
+    AddNorm(layer + "attn_k_norm", options_.head_dim);
+  }
+}
+
+void Writer::WriteFeedForwardTensors(const std::string& layer) {
+  AddNorm(layer + "ffn_norm", embedding_);
+  if (options_.arch == TinyArch::kGlm4) {  // gate and up in one
+    AddMatrix(layer + "ffn_up.weight", embedding_, 2 * options_.feed_forward);
+  } else {
+    AddMatrix(layer + "ffn_gate.weight", embedding_, options_.feed_forward);
+    AddMatrix(layer + "ffn_up.weight", embedding_, options_.feed_forward);
+  }
+  AddMatrix(layer + "ffn_down.weight", options_.feed_forward, embedding_);
+}
+
+void Writer::WriteConvolutionTensors(const std::string& layer) {
+  AddMatrix(layer + "shortconv.in_proj.weight", embedding_, 3 * embedding_);
+  AddMatrix(layer + "shortconv.conv.weight", kConvolution, embedding_);
+  AddMatrix(layer + "shortconv.out_proj.weight", embedding_, embedding_);
+}
+
+void Writer::WriteDecoderTensors() {
   const bool gemma =
       options_.arch == TinyArch::kGemma2 || options_.arch == TinyArch::kGemma3;
   // RMS-normed hidden states against embeddings of deviation 0.25: logits of
@@ -311,32 +396,66 @@ void Writer::WriteDecoderTensors() {
   if (!gemma) {
     AddTensor("output.weight", embedding_, vocab_size_, 0.0F, 0.25F);
   }
+  AddNorm(options_.arch == TinyArch::kLfm2 ? "token_embd_norm" : "output_norm",
+          embedding_);
+  for (uint32_t i = 0; i < options_.layer_count; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    AddNorm(layer + "attn_norm", embedding_);
+    if (options_.arch == TinyArch::kLfm2 && i + 1 < options_.layer_count) {
+      WriteConvolutionTensors(layer);
+    } else {
+      WriteAttentionTensors(layer);
+    }
+    if (gemma || options_.arch == TinyArch::kGlm4) {
+      AddNorm(layer + "post_attention_norm", embedding_);
+      AddNorm(layer + "post_ffw_norm", embedding_);
+    }
+    WriteFeedForwardTensors(layer);
+  }
+}
+
+void Writer::WriteGpt2Tensors() {
+  AddTensor("token_embd.weight", embedding_, vocab_size_, 0.0F, 0.25F);
+  AddTensor("position_embd.weight", embedding_, options_.context_train, 0.0F,
+            0.1F);
+  AddTensor("output.weight", embedding_, vocab_size_, 0.0F, 0.25F);
+  AddNorm("output_norm", embedding_);
+  for (uint32_t i = 0; i < options_.layer_count; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    const uint32_t qkv_size =
+        embedding_ + 2 * options_.head_count_kv * options_.head_dim;
+    AddNorm(layer + "attn_norm", embedding_);
+    AddMatrix(layer + "attn_qkv.weight", embedding_, qkv_size);
+    AddBias(layer + "attn_qkv", qkv_size);
+    AddMatrix(layer + "attn_output.weight", embedding_, embedding_);
+    AddBias(layer + "attn_output", embedding_);
+    AddNorm(layer + "ffn_norm", embedding_);
+    AddMatrix(layer + "ffn_up.weight", embedding_, options_.feed_forward);
+    AddBias(layer + "ffn_up", options_.feed_forward);
+    AddMatrix(layer + "ffn_down.weight", options_.feed_forward, embedding_);
+    AddBias(layer + "ffn_down", embedding_);
+  }
+}
+
+void Writer::WriteMambaTensors() {
+  const uint32_t inner = 2 * embedding_;
+  const uint32_t rank = embedding_ / 16;
+  AddTensor("token_embd.weight", embedding_, vocab_size_, 0.0F, 0.25F);
+  AddTensor("output.weight", embedding_, vocab_size_, 0.0F, 0.25F);
   AddNorm("output_norm", embedding_);
   for (uint32_t i = 0; i < options_.layer_count; ++i) {
     const std::string layer = "blk." + std::to_string(i) + ".";
     AddNorm(layer + "attn_norm", embedding_);
-    AddMatrix(layer + "attn_q.weight", embedding_, q_size);
-    AddMatrix(layer + "attn_k.weight", embedding_, kv_size);
-    AddMatrix(layer + "attn_v.weight", embedding_, kv_size);
-    AddMatrix(layer + "attn_output.weight", q_size, embedding_);
-    if (options_.arch == TinyArch::kQwen2) {
-      AddBias(layer + "attn_q", q_size);
-      AddBias(layer + "attn_k", kv_size);
-      AddBias(layer + "attn_v", kv_size);
-    }
-    if (options_.arch == TinyArch::kQwen3 ||
-        options_.arch == TinyArch::kGemma3) {
-      AddNorm(layer + "attn_q_norm", options_.head_dim);
-      AddNorm(layer + "attn_k_norm", options_.head_dim);
-    }
-    if (gemma) {
-      AddNorm(layer + "post_attention_norm", embedding_);
-      AddNorm(layer + "post_ffw_norm", embedding_);
-    }
-    AddNorm(layer + "ffn_norm", embedding_);
-    AddMatrix(layer + "ffn_gate.weight", embedding_, options_.feed_forward);
-    AddMatrix(layer + "ffn_up.weight", embedding_, options_.feed_forward);
-    AddMatrix(layer + "ffn_down.weight", options_.feed_forward, embedding_);
+    AddMatrix(layer + "ssm_in.weight", embedding_, 2 * inner);
+    AddMatrix(layer + "ssm_conv1d.weight", kConvolution, inner);
+    AddBias(layer + "ssm_conv1d", inner);
+    AddMatrix(layer + "ssm_x.weight", inner, rank + 2 * kStateSize);
+    AddMatrix(layer + "ssm_dt.weight", rank, inner);
+    AddBias(layer + "ssm_dt", inner);
+    // Negative, or the state grows without bound.
+    AddTensor(layer + "ssm_a", kStateSize, inner, -1.0F, 0.2F);
+    AddTensor(layer + "ssm_d", inner, 0, 1.0F, 0.1F);
+    AddMatrix(layer + "ssm_out.weight", inner, embedding_);
   }
 }
 
@@ -366,7 +485,10 @@ Status Writer::Write(const std::string& path) {
   const bool fixed_head =  // the engine takes head_dim = embedding / heads
       bert || options_.arch == TinyArch::kQwen2 ||
       options_.arch == TinyArch::kSmolLm3 ||
-      options_.arch == TinyArch::kLlama || options_.arch == TinyArch::kStableLm;
+      options_.arch == TinyArch::kLlama ||
+      options_.arch == TinyArch::kStableLm ||
+      options_.arch == TinyArch::kGlm4 || options_.arch == TinyArch::kQwen2Vl ||
+      options_.arch == TinyArch::kGpt2 || options_.arch == TinyArch::kLfm2;
   if (fixed_head) embedding_ = options_.head_count * options_.head_dim;
   if (options_.head_count == 0 || options_.head_count_kv == 0 ||
       options_.head_count % options_.head_count_kv != 0 ||
@@ -385,15 +507,17 @@ Status Writer::Write(const std::string& path) {
       options_.arch != TinyArch::kLlama) {
     return InvalidArgumentError("tiny model: only llama reads rope_freqs");
   }
-  layer_norm_ = bert || options_.arch == TinyArch::kStableLm;
+  const bool gpt2 = options_.arch == TinyArch::kGpt2;
+  layer_norm_ = bert || gpt2 || options_.arch == TinyArch::kStableLm;
 
   const size_t vocab_bytes = sizeof(float) * embedding_ * 320 * 2;
   const size_t position_bytes =
-      bert ? sizeof(float) * embedding_ * options_.context_train : 0;
+      bert || gpt2 ? sizeof(float) * embedding_ * options_.context_train : 0;
+  // The widest: attention of four matrices, Mamba's of 8 embeddings and change.
   const size_t layer_bytes =
       sizeof(float) * embedding_ *
-          (4UL * options_.head_count * options_.head_dim +
-           3UL * options_.feed_forward + 64) +
+          (4UL * options_.head_count * options_.head_dim + 8UL * embedding_ +
+           3UL * options_.feed_forward + 128) +
       sizeof(float) * 4 * options_.feed_forward;
   const size_t tensor_count = 24UL * options_.layer_count + 16;
   ggml_.reset(ggml_init({
@@ -411,10 +535,19 @@ Status Writer::Write(const std::string& path) {
     WriteBpeVocabulary();
   }
   WriteHyperparameters();
-  if (bert) {
-    WriteEncoderTensors();
-  } else {
-    WriteDecoderTensors();
+  switch (options_.arch) {
+    case TinyArch::kBert:
+      WriteEncoderTensors();
+      break;
+    case TinyArch::kGpt2:
+      WriteGpt2Tensors();
+      break;
+    case TinyArch::kMamba:
+      WriteMambaTensors();
+      break;
+    default:
+      WriteDecoderTensors();
+      break;
   }
   if (!gguf_write_to_file(gguf_.get(), path.c_str(), /*only_meta=*/false)) {
     return IoError("tiny model: cannot write " + path);

@@ -20,7 +20,12 @@ enum class TinyArch {
   kQwen3,    // half-split, norms on Q and K; head_dim is free here and in Gemma
   kGemma2,   // soft-capped logits, sliding window on every other layer
   kGemma3,   // sliding window, another RoPE base in window layers
-  kStableLm,  // partial rotary: a quarter of each head
+  kStableLm,  // partial rotary: a quarter of each head, half-split
+  kGlm4,      // partial rotary: half of each head, adjacent pairs
+  kQwen2Vl,   // M-RoPE
+  kGpt2,      // learned position embeddings
+  kMamba,     // recurrent: no KV cells at all
+  kLfm2,      // hybrid: every layer but the last is a short convolution
   kBert,      // encoder with mean pooling
 };
 
