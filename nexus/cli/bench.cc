@@ -270,6 +270,7 @@ void AddBenchCommand(CLI::App* app, Action* action) {
   bench->require_subcommand(1);
   AddTtft(bench, action);
   AddCalls(bench, action);
+  AddBenchDeterminism(bench, action);
 }
 
 }  // namespace nexus::cli

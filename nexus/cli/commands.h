@@ -16,6 +16,9 @@ void AddAskCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 
+// Subcommands of bench that have a file of their own.
+void AddBenchDeterminism(CLI::App* bench, Action* action);
+
 // --mcp, --tools: where tools come from.
 void AddToolFlags(CLI::App* command, GlobalOptions* globals);
 // --model, --store, --ctx, --threads, --flash-attention, --kv-type.
