@@ -1,0 +1,99 @@
+#include "nexus/compile/block_learner.h"
+
+#include <memory>
+#include <utility>
+
+#include "nexus/base/clock.h"
+#include "nexus/compile/block_accumulator.h"
+#include "nexus/kv/block_folder.h"
+#include "nexus/kv/block_store.h"
+
+namespace nexus::compile {
+namespace {
+
+// As long as a slow disk may need for another's fold. Whoever doesn't get the
+// lock goes on without: the worst outcome is that one of two samples is lost.
+constexpr int kLockTimeoutMs = 5000;
+
+Status Check(const CompileEnvironment& environment,
+             const LearnRequest& request) {
+  if (environment.access == nullptr || environment.rope == nullptr ||
+      environment.store == nullptr) {
+    return InvalidArgumentError("learn: environment is incomplete");
+  }
+  if (request.tokens.empty() || request.position <= 0) {
+    return InvalidArgumentError(
+        "learn: " + std::to_string(request.tokens.size()) +
+        " tokens at position " + std::to_string(request.position) +
+        "; a block needs some, and something before it");
+  }
+  return Status::Ok();
+}
+
+kv::BlockMetadata FirstMetadata(const CompileEnvironment& environment,
+                                const LearnRequest& request) {
+  kv::BlockMetadata metadata;
+  metadata.fingerprint = environment.fingerprint;
+  metadata.content = kv::SpliceContent(request.tokens, request.recipe);
+  metadata.schema_hash = request.schema_hash;
+  metadata.recipe = request.recipe;
+  metadata.tool_name = request.tool_name;
+  return metadata;
+}
+
+}  // namespace
+
+std::string TrafficRecipeName(const schema::SchemaFrame& frame) {
+  return "traffic-" + frame.family;
+}
+
+Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
+                               const LearnRequest& request) {
+  NEXUS_RETURN_IF_ERROR(Check(environment, request));
+  const auto started = Clock::Monotonic().Now();
+  const auto token_count = static_cast<int>(request.tokens.size());
+  NEXUS_ASSIGN_OR_RETURN(
+      const llm::KvRows rows,
+      environment.access->Read(request.sequence, request.position,
+                               request.position + token_count));
+
+  kv::BlockStore& store = *environment.store;
+  const kv::FolderLock lock(store.PathOf("learn.lock"), kLockTimeoutMs);
+  const llm::KvLayout& layout = environment.access->layout();
+  BlockAccumulator accumulator(layout, *environment.rope, token_count);
+  kv::BlockMetadata metadata = FirstMetadata(environment, request);
+  const Result<std::shared_ptr<const kv::KvBlock>> newest =
+      store.Find(metadata.Key(), {.expected = &environment.fingerprint});
+  if (newest.ok()) {
+    NEXUS_ASSIGN_OR_RETURN(
+        accumulator,
+        BlockAccumulator::Restore(layout, *environment.rope, **newest));
+    metadata = (*newest)->metadata();
+    ++metadata.generation;
+  } else if (newest.status().code() != StatusCode::kNotFound &&
+             newest.status().code() != StatusCode::kCorruption) {
+    return newest.status();
+  }
+  NEXUS_RETURN_IF_ERROR(accumulator.Add(rows));
+  NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
+  metadata.context_count = block.context_count;
+
+  kv::BlockContents contents;
+  contents.metadata = std::move(metadata);
+  contents.tokens = request.tokens;
+  contents.layers = layout.layers;
+  contents.k = block.k;
+  contents.v = block.v;
+  contents.sensitivity = block.sensitivity;
+  contents.v_m2 = block.v_m2;
+  NEXUS_ASSIGN_OR_RETURN(const auto stored,
+                         store.Put(contents, {.retire_older = true}));
+  LearnReport report;
+  report.samples = stored->metadata().context_count;
+  report.generation = stored->metadata().generation;
+  report.file_bytes = stored->file_bytes();
+  report.elapsed_ms = Milliseconds(Clock::Monotonic().Now() - started);
+  return report;
+}
+
+}  // namespace nexus::compile
