@@ -175,6 +175,31 @@ void KeepVariant(engine::Session& session, const engine::PromptPlan& plan,
   }
 }
 
+// What was decoded as text is a sample of its schema: the next answers splice
+// it.
+Json Learn(engine::Session& session, const engine::AskResult& result,
+           bool show) {
+  auto learned = session.Learn(result.plan, *result.tool);
+  if (!learned.ok()) {
+    Note("nothing learned: " + learned.status().message());
+    return {{"samples", 0}, {"reason", learned.status().ToString()}};
+  }
+  if (learned->samples == 0) {
+    if (learned->reason.empty()) return nullptr;
+    return {{"samples", 0}, {"reason", learned->reason}};
+  }
+  if (show) {
+    Row("learned", "sample " + FormatCount(learned->samples) +
+                       " of this schema, a " +
+                       FormatBytes(learned->file_bytes) + " block in " +
+                       FormatMs(learned->elapsed_ms));
+  }
+  return {{"samples", learned->samples},
+          {"generation", learned->generation},
+          {"block_bytes", learned->file_bytes},
+          {"ms", learned->elapsed_ms}};
+}
+
 int Run(const GlobalOptions& globals, const AskFlags& flags) {
   auto prepare = ParseRepairFlags(flags.repair);
   if (!prepare.ok()) return Fail(prepare.status());
@@ -289,6 +314,10 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
       std::printf("\n");
     }
     if (flags.answer && !called->is_error) {
+      // The answer's prompt takes the block's place in the context.
+      if (flags.mode == "schema") {
+        object["learned"] = Learn(**session, *result, show);
+      }
       messages.push_back(
           {.role = "assistant",
            .tool_calls = {{.id = "call_1",
@@ -310,6 +339,9 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
         code = Fail(answer.status());
       }
     }
+  }
+  if (flags.mode == "schema" && !object.contains("learned")) {
+    object["learned"] = Learn(**session, *result, show);
   }
   if (globals.json) PrintJson(object);
   if (!flags.answer && flags.mode == "schema" && flags.repair.tier == "auto" &&
@@ -345,6 +377,8 @@ void AddAskCommand(CLI::App* app, Action* action) {
   command->add_option("--server", flags->servers,
                       "Route only among this server's tools");
   command->add_option("--system", flags->system, "System prompt");
+  command->add_flag("!--no-learn", globals->learn,
+                    "Don't fold what is decoded as text into the stored blocks");
   AddTierFlag(command, &flags->repair);
   AddRepairFlags(command, &flags->repair);
   command

@@ -271,6 +271,7 @@ void AddBenchCommand(CLI::App* app, Action* action) {
   AddTtft(bench, action);
   AddCalls(bench, action);
   AddBenchDeterminism(bench, action);
+  AddBenchLearn(bench, action);
 }
 
 }  // namespace nexus::cli

@@ -18,6 +18,7 @@ void AddDoctorCommand(CLI::App* app, Action* action);
 
 // Subcommands of bench that have a file of their own.
 void AddBenchDeterminism(CLI::App* bench, Action* action);
+void AddBenchLearn(CLI::App* bench, Action* action);
 
 // --mcp, --tools: where tools come from.
 void AddToolFlags(CLI::App* command, GlobalOptions* globals);

@@ -90,6 +90,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
   }
   engine_options.kv_type =
       options.kv_type == "f32" ? llm::KvType::kF32 : llm::KvType::kF16;
+  engine_options.learn = options.learn;
   return engine::Engine::Create(engine_options);
 }
 

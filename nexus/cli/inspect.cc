@@ -6,6 +6,7 @@
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/terminal.h"
+#include "nexus/kv/block_format.h"
 #include "nexus/kv/block_reader.h"
 #include "nexus/pull/model_catalog.h"
 
@@ -16,6 +17,19 @@ struct InspectFlags {
   std::string block;
   bool frame = false;
 };
+
+// Whether further samples can be folded in, and what a new one weighs.
+std::string LearningText(const kv::KvBlock& block) {
+  if (block.kind() != kv::BlockKind::kSplice) {
+    return "no: exact cells of one conversation";
+  }
+  const int samples = block.metadata().context_count;
+  if (samples > 1 && block.VM2(0).empty() && block.sensitivity().empty()) {
+    return "no: the file doesn't say how its samples varied";
+  }
+  return "yes: the next sample weighs 1/" +
+         std::to_string(std::min(samples + 1, kv::kSampleWeightCap));
+}
 
 Json BlockJson(const kv::KvBlock& block) {
   const kv::BlockMetadata& metadata = block.metadata();
@@ -34,7 +48,8 @@ Json BlockJson(const kv::KvBlock& block) {
                  {"schema_hash", metadata.schema_hash},
                  {"recipe", metadata.recipe},
                  {"generation", metadata.generation},
-                 {"contexts", metadata.context_count},
+                 {"samples", metadata.context_count},
+                 {"learning", LearningText(block)},
                  {"position", metadata.position},
                  {"tokens", block.token_count()},
                  {"layers", block.layers().size()},
@@ -77,8 +92,9 @@ std::string SensitivityStrip(std::span<const float> sensitivity) {
 int InspectBlock(const GlobalOptions& globals, const std::string& path) {
   auto block = kv::KvBlock::Open(path);
   if (!block.ok()) return Fail(block.status());
-  const Json object = BlockJson(**block);
+  Json object = BlockJson(**block);
   if (globals.json) {
+    object["contexts"] = object["samples"];  // its name in the first version
     PrintJson(object);
     return kExitOk;
   }
@@ -112,18 +128,22 @@ int ListStore(const GlobalOptions& globals) {
   auto blocks = (*store)->List();
   if (!blocks.ok()) return Fail(blocks.status());
   Json list = Json::array();
-  Table table({"tool", "kind", "tokens", "contexts", "size", "uses", "file"});
+  Table table({"tool", "kind", "tokens", "samples", "generation", "size",
+               "uses", "file"});
   for (const kv::BlockInfo& info : *blocks) {
     table.AddRow({info.tool_name.empty() ? "-" : info.tool_name,
                   std::string(kv::BlockKindName(info.kind)),
                   FormatCount(info.token_count),
-                  FormatCount(info.context_count), FormatBytes(info.bytes),
-                  FormatCount(info.hits), info.file_name});
+                  FormatCount(info.context_count), FormatCount(info.generation),
+                  FormatBytes(info.bytes), FormatCount(info.hits),
+                  info.file_name});
     list.push_back({{"file", info.file_name},
                     {"tool", info.tool_name},
                     {"kind", std::string(kv::BlockKindName(info.kind))},
                     {"tokens", info.token_count},
+                    {"samples", info.context_count},
                     {"contexts", info.context_count},
+                    {"generation", info.generation},
                     {"bytes", info.bytes},
                     {"uses", info.hits}});
   }

@@ -6,6 +6,7 @@
 
 #include "nexus/base/file_system.h"
 #include "nexus/base/json.h"
+#include "nexus/compile/block_learner.h"
 #include "nexus/engine/attention_probe.h"
 
 namespace nexus::engine {
@@ -161,18 +162,37 @@ kv::BlockKey Engine::SpliceKey(std::span<const llm::Token> block,
 Result<std::shared_ptr<const kv::KvBlock>> Engine::FindSplice(
     std::span<const llm::Token> block) const {
   NEXUS_RETURN_IF_ERROR(store_status_);
-  Status damaged;
+  // At equal numbers the compiled one: its contexts vary on purpose.
+  std::vector<kv::BlockKey> keys;
   for (int contexts = static_cast<int>(compile::CompileTexts().size());
        contexts > 0; --contexts) {
-    const kv::BlockKey key = SpliceKey(block, contexts);
+    keys.push_back(SpliceKey(block, contexts));
+  }
+  keys.push_back(TrafficKey(block));
+  Status damaged;
+  std::shared_ptr<const kv::KvBlock> best;
+  for (const kv::BlockKey& key : keys) {
     if (!store_->Contains(key)) continue;
     auto found = store_->Find(key, {.expected = &fingerprint_});
-    if (found.ok()) return found;
-    if (damaged.ok()) damaged = found.status();
+    if (!found.ok()) {
+      if (damaged.ok()) damaged = found.status();
+    } else if (best == nullptr || (*found)->metadata().context_count >
+                                      best->metadata().context_count) {
+      best = *std::move(found);
+    }
   }
+  if (best != nullptr) return best;
   if (!damaged.ok()) return damaged;
   return NotFoundError(
-      "splice: no compiled block of this schema; run `nexus compile`");
+      "splice: no block of this schema yet; a text prefill teaches one, `nexus "
+      "compile` makes it beforehand");
+}
+
+kv::BlockKey Engine::TrafficKey(std::span<const llm::Token> block) const {
+  return {.fingerprint = fingerprint_.Digest(),
+          .kind = kv::BlockKind::kSplice,
+          .content = kv::SpliceContent(
+              block, compile::TrafficRecipeName(planner_->frame()))};
 }
 
 kv::BlockKey Engine::VariantKey(std::span<const llm::Token> preceding,

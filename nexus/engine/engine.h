@@ -34,6 +34,8 @@ struct EngineOptions {
   // Unset: measured once on this machine and kept in the store.
   std::optional<bool> flash_attention;
   llm::KvType kv_type = llm::KvType::kF16;
+  // Schemas decoded as text are folded into their blocks (Session::Learn).
+  bool learn = true;
 };
 
 std::string DefaultStoreDir();
@@ -78,12 +80,14 @@ class Engine {
   Result<std::unique_ptr<llm::Context>> NewContext(
       int context_tokens = 0) const;
 
-  // The compiled block of these tokens with the most compile contexts behind
-  // it, mapped and verified. kNotFound: `nexus compile` hasn't made it.
+  // The block of these tokens with the most samples behind it, compiled or
+  // learned, mapped and verified. kNotFound: there is none yet.
   Result<std::shared_ptr<const kv::KvBlock>> FindSplice(
       std::span<const llm::Token> block) const;
   // The store's key of a block compiled after `contexts` compile contexts.
   kv::BlockKey SpliceKey(std::span<const llm::Token> block, int contexts) const;
+  // The key of a block that was never compiled, learned from traffic alone.
+  kv::BlockKey TrafficKey(std::span<const llm::Token> block) const;
   // The key of exact cells: `preceding` is every token before them.
   kv::BlockKey VariantKey(std::span<const llm::Token> preceding,
                           std::span<const llm::Token> block) const;

@@ -149,7 +149,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
     if (options.study != nullptr) {
       block = options.study->block;
     } else {
-      NEXUS_ASSIGN_OR_RETURN(block, engine_->FindSplice(plan.block));
+      NEXUS_ASSIGN_OR_RETURN(block, FindPinned(plan.block));
     }
   }
   const auto position = static_cast<llm::Position>(tokens_.size());
@@ -199,6 +199,17 @@ Result<llm::KvRows> Session::ReadCells(size_t begin, size_t end) {
   if (access_ == nullptr) return access_status_;
   return access_->Read(kConversation, static_cast<llm::Position>(begin),
                        static_cast<llm::Position>(end));
+}
+
+Result<std::shared_ptr<const kv::KvBlock>> Session::FindPinned(
+    std::span<const Token> block) {
+  const Sha256Digest tokens = kv::SpliceContent(block, "");
+  if (const auto found = pinned_.find(tokens); found != pinned_.end()) {
+    return found->second;
+  }
+  NEXUS_ASSIGN_OR_RETURN(auto found, engine_->FindSplice(block));
+  pinned_.emplace(tokens, found);
+  return found;
 }
 
 Result<TierReport> Session::Prepare(const PromptPlan& plan,
@@ -272,6 +283,41 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
   // One decode for all that is left: batches are cheaper whole.
   NEXUS_RETURN_IF_ERROR(Decode(std::span(all).subspan(tokens_.size()),
                                llm::Logits::kLast, &report));
+  block_decoded_ = report.tier == Tier::kPrefill && !plan.block.empty();
+  return report;
+}
+
+Result<compile::LearnReport> Session::Learn(const PromptPlan& plan,
+                                            const schema::ToolSchema& tool) {
+  const size_t begin = plan.history.size();
+  const size_t end = begin + plan.block.size();
+  compile::LearnReport nothing;
+  if (!engine_->options().learn || !block_decoded_ || !SplicingReady().ok() ||
+      begin == 0 || exact_count_ < end || tokens_.size() < end ||
+      !std::equal(plan.block.begin(), plan.block.end(),
+                  tokens_.begin() + static_cast<std::ptrdiff_t>(begin))) {
+    return nothing;
+  }
+  block_decoded_ = false;
+  compile::LearnRequest request;
+  request.sequence = kConversation;
+  request.position = static_cast<llm::Position>(begin);
+  request.tokens = plan.block;
+  request.tool_name = schema::ToolId(tool);
+  request.schema_hash = ToHex(schema::SchemaHash(tool));
+  // The block that a splice would take is the one to improve.
+  const auto best = engine_->FindSplice(plan.block);
+  request.recipe = best.ok()
+                       ? (*best)->metadata().recipe
+                       : compile::TrafficRecipeName(engine_->planner().frame());
+  auto report = compile::LearnBlock(
+      engine_->CompileEnvironmentFor(kv::BlockKind::kSplice, context_.get(),
+                                     access_.get()),
+      request);
+  if (report.status().code() == StatusCode::kNotFound) {
+    nothing.reason = report.status().message();
+    return nothing;
+  }
   return report;
 }
 

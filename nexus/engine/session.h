@@ -7,12 +7,15 @@
 #ifndef NEXUS_ENGINE_SESSION_H_
 #define NEXUS_ENGINE_SESSION_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "nexus/base/hash.h"
 #include "nexus/base/result.h"
+#include "nexus/compile/block_learner.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/prompt_plan.h"
 #include "nexus/engine/tier.h"
@@ -67,6 +70,17 @@ class Session {
   // exact and not yet there. After an answer, never before one.
   Status StoreVariant(const PromptPlan& plan, const schema::ToolSchema& tool);
 
+  // Folds the plan's block into its stored mean, or makes its first block, if
+  // the last Prepare decoded it as text: once for each such Prepare. After an
+  // answer, never before one. Nothing learned and no error where there is
+  // nothing to learn from or EngineOptions::learn is off.
+  Result<compile::LearnReport> Learn(const PromptPlan& plan,
+                                     const schema::ToolSchema& tool);
+  // A session keeps the block it has once spliced, whatever is learned
+  // meanwhile, so that its answers don't change under it. This lets it look
+  // again.
+  void ForgetBlocks() { pinned_.clear(); }
+
   // Replaces the context by an empty one with this setting: benchmarks compare
   // each arm at its best.
   Status UseFlashAttention(bool on);
@@ -86,6 +100,8 @@ class Session {
                 TierReport* report);
   // Why neither of the next two could work here at all.
   Status SplicingReady() const;
+  Result<std::shared_ptr<const kv::KvBlock>> FindPinned(
+      std::span<const llm::Token> block);
   // False after UseFlashAttention changed it: exact cells are then another's.
   bool HasEngineAttention() const;
   // Each brings the block in behind the history, or returns why it can't and
@@ -100,6 +116,9 @@ class Session {
   Status access_status_;
   std::vector<llm::Token> tokens_;
   size_t exact_count_ = 0;
+  bool block_decoded_ = false;  // as text, by the last Prepare; not yet learned
+  // By the hash of their tokens.
+  std::map<Sha256Digest, std::shared_ptr<const kv::KvBlock>> pinned_;
 };
 
 }  // namespace nexus::engine

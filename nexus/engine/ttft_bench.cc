@@ -115,6 +115,7 @@ class Arm {
   Result<TierReport> Run(const PrepareOptions& options, size_t keep_tokens,
                          std::vector<double>* times_ms) {
     NEXUS_RETURN_IF_ERROR(session_->TruncateTo(keep_tokens));
+    session_->ForgetBlocks();  // as a session that meets the tool first
     const auto start = Clock::Monotonic().Now();
     NEXUS_ASSIGN_OR_RETURN(TierReport report,
                            session_->Prepare(*plan_, options));
