@@ -208,7 +208,13 @@ Result<std::vector<float>> DecodeShared(const Engine& engine,
       if (sequence == 1 && !neighbour) continue;
       const auto& own = steps[static_cast<size_t>(sequence)];
       if (i >= own.size() || own[i].kind != StepKind::kAppend) continue;
-      NEXUS_RETURN_IF_ERROR(context->Decode(own[i].tokens,
+      std::span<const llm::Token> tokens = own[i].tokens;
+      // Whole vectors of masked cells between one's own change no sum: each
+      // lane adds a few zeros. An odd number of them moves cells between lanes.
+      if (sequence == 1 && tokens.size() % 2 == 0) {
+        tokens = tokens.first(tokens.size() - 1);
+      }
+      NEXUS_RETURN_IF_ERROR(context->Decode(tokens,
                                             context->PositionEnd(sequence),
                                             sequence, llm::Logits::kLast));
       if (sequence == 1) continue;
