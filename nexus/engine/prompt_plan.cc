@@ -87,7 +87,7 @@ Result<std::string> PromptPlanner::WithoutSpecials(
   return safe;
 }
 
-Result<std::string> PromptPlanner::HistoryText(
+Result<std::vector<ChatMessage>> PromptPlanner::SafeMessages(
     std::span<const ChatMessage> messages) const {
   std::vector<ChatMessage> history;
   // An explicit system turn: the templates' own defaults differ and some bring
@@ -100,6 +100,13 @@ Result<std::string> PromptPlanner::HistoryText(
   for (ChatMessage& message : history) {
     NEXUS_ASSIGN_OR_RETURN(message.content, WithoutSpecials(message.content));
   }
+  return history;
+}
+
+Result<std::string> PromptPlanner::HistoryText(
+    std::span<const ChatMessage> messages) const {
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<ChatMessage> history,
+                         SafeMessages(messages));
   if (template_ == nullptr) return FrameText(history);
   auto text = template_->Render(history, {.add_generation_prompt = false});
   // Templates may insist on alternating roles or refuse a system turn; the

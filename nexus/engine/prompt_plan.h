@@ -8,6 +8,15 @@
 // user      the last user turn
 // preamble  the forced beginning of the call, up to the arguments
 //
+// A plan of a list shows several tools at once, early, where models that were
+// trained on lists expect them: within the system turn. Then
+//
+//   history   the system turn's beginning, alone
+//   block     frame prefix | tool 1 | tool 2 | ... | frame suffix
+//   user      all other turns
+//
+// so that what stands before the tools is the same in every conversation.
+//
 // Each part is tokenised on its own, so that a block's ids don't depend on its
 // neighbours. Every tier, the full prefill too, decodes these same ids; so
 // tiers can differ in their cells, never in their tokens.
@@ -36,6 +45,15 @@ enum class ArgumentMode {
   kIr,      // the compressed signature, as text
 };
 
+// One tool of a list, or frame text beside it.
+struct PlanPiece {
+  size_t begin = 0;  // tokens [begin, end) of PromptPlan::block
+  size_t end = 0;
+  std::string tool_name;    // schema::ToolId; empty: frame text
+  std::string schema_hash;  // hex
+  bool is_tool() const { return !tool_name.empty(); }
+};
+
 struct PromptPlan {
   std::vector<llm::Token> history;
   std::vector<llm::Token> block;
@@ -44,11 +62,16 @@ struct PromptPlan {
   // The arguments continue the preamble with a space first: models learnt
   // `"arguments": {` as tokens that begin with the space.
   bool space_before_arguments = false;
+  // Of a list, in order, covering the block. Empty: the block is spliced whole.
+  std::vector<PlanPiece> pieces;
 
   size_t TokenCount() const {
     return history.size() + block.size() + user.size() + preamble.size();
   }
 };
+
+// Every token of the plan, in order.
+std::vector<llm::Token> AllTokens(const PromptPlan& plan);
 
 // Thread-safe after construction. The model must outlive it.
 class PromptPlanner {
@@ -71,6 +94,22 @@ class PromptPlanner {
   Result<PromptPlan> PlanAnswer(
       std::span<const llm::ChatMessage> messages) const;
 
+  // Several tools, in the order given (engine/list_order.h has the canonical
+  // one). An empty `call_tool` ends the preamble behind the quote that opens
+  // the tool's name, for the model to choose one.
+  Result<PromptPlan> PlanList(std::span<const llm::ChatMessage> messages,
+                              std::span<const schema::ToolSchema> tools,
+                              std::string_view call_tool) const;
+  // The same without a question: history and block alone.
+  Result<PromptPlan> PlanListBlock(
+      std::string_view system, std::span<const schema::ToolSchema> tools) const;
+  // The other turns of a list's plan, behind its block.
+  Result<std::vector<llm::Token>> ListTurnTokens(
+      std::span<const llm::ChatMessage> messages) const;
+  // The ids of a tool within any list.
+  Result<std::vector<llm::Token>> ListToolTokens(
+      const schema::ToolSchema& tool) const;
+
   // The ids of a tool's schema block: what is compiled and what is spliced.
   Result<std::vector<llm::Token>> BlockTokens(
       std::span<const schema::ToolSchema> tools, ArgumentMode mode) const;
@@ -83,12 +122,18 @@ class PromptPlanner {
   Result<std::vector<llm::Token>> PreambleTokens(std::string_view call_tool,
                                                  bool* space_follows) const;
 
+  // The same up to the quote that opens the name.
+  Result<std::vector<llm::Token>> CallOpeningTokens() const;
+
   // A conversation up to, but not including, the last user turn.
   Result<std::vector<llm::Token>> HistoryTokens(
       std::span<const llm::ChatMessage> messages) const;
 
  private:
   Result<std::string> HistoryText(
+      std::span<const llm::ChatMessage> messages) const;
+  // The messages with specials broken, behind a system message.
+  Result<std::vector<llm::ChatMessage>> SafeMessages(
       std::span<const llm::ChatMessage> messages) const;
   // Frame text is Nexus's own and may hold special tokens; content comes from
   // users and servers and must not become any.
@@ -100,6 +145,17 @@ class PromptPlanner {
   // for content that reaches the tokenizer inside a rendered template.
   Result<std::string> WithoutSpecials(const std::string& text) const;
   std::string FrameText(std::span<const llm::ChatMessage> messages) const;
+
+  // How a list is cut. Where the frame's text allows it the separator belongs
+  // to every tool's end, so that a list has no pieces of one token.
+  struct ListFrame {
+    std::string head_prefix;  // + system text + prefix
+    std::string prefix;
+    std::string tool_suffix;  // behind every tool
+    std::string separator;    // between tools; empty when tool_suffix has it
+    std::string suffix;
+  };
+  ListFrame MakeListFrame() const;
 
   const llm::Model* model_;
   std::unique_ptr<llm::ChatTemplate> template_;  // null: frame only

@@ -5,6 +5,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_compiler.h"
+#include "nexus/engine/list_prepare.h"
 #include "nexus/kv/splicer.h"
 
 namespace nexus::engine {
@@ -105,9 +106,10 @@ Status Session::SplicingReady() const {
   return access_status_;
 }
 
-Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
+Status Session::TryVariant(std::span<const Token> block_tokens,
+                           TierReport* report) {
   const Stopwatch watch(&report->lookup_ms);
-  const kv::BlockKey key = engine_->VariantKey(tokens_, plan.block);
+  const kv::BlockKey key = engine_->VariantKey(tokens_, block_tokens);
   if (!HasEngineAttention() || !engine_->store()->Contains(key)) {
     return NotFoundError("exact-variant: none stored for this conversation");
   }
@@ -116,7 +118,7 @@ Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
       engine_->store()->Find(
           key, {.expected = &engine_->fingerprint(kv::BlockKind::kVariant)}));
   if (!std::equal(block->tokens().begin(), block->tokens().end(),
-                  plan.block.begin(), plan.block.end())) {
+                  block_tokens.begin(), block_tokens.end())) {
     return CorruptionError(block->path() +
                            ": holds other tokens than its address says; delete "
                            "it");
@@ -131,12 +133,13 @@ Status Session::TryVariant(const PromptPlan& plan, TierReport* report) {
       kv::Splice(*context_, *access_, engine_->rope(), *block, whole,
                  {.sequence = kConversation, .position = position}));
   report->lookup_ms -= spliced.write_ms;
-  report->write_ms = spliced.write_ms;
-  report->restored_tokens = static_cast<int>(plan.block.size());
-  report->staging_bytes = spliced.staging_bytes;
-  report->block_bytes = block->file_bytes();
+  report->write_ms += spliced.write_ms;
+  report->restored_tokens += static_cast<int>(block_tokens.size());
+  report->staging_bytes =
+      std::max(report->staging_bytes, spliced.staging_bytes);
+  report->block_bytes += block->file_bytes();
   report->block_file = block->path();
-  tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
+  tokens_.insert(tokens_.end(), block_tokens.begin(), block_tokens.end());
   exact_count_ = tokens_.size();
   return Status::Ok();
 }
@@ -214,6 +217,10 @@ Result<std::shared_ptr<const kv::KvBlock>> Session::FindPinned(
 
 Result<TierReport> Session::Prepare(const PromptPlan& plan,
                                     const PrepareOptions& options) {
+  if (!plan.pieces.empty()) {
+    block_decoded_ = false;
+    return PrepareList(*this, plan, options);
+  }
   TierReport report;
   const std::vector<Token> all =
       Concatenate({plan.history, plan.block, plan.user, plan.preamble});
@@ -268,7 +275,7 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
       for (const Tier tier : {Tier::kExactVariant, Tier::kSplice}) {
         if (options.tier != Tier::kAuto && options.tier != tier) continue;
         const Status brought = tier == Tier::kExactVariant
-                                   ? TryVariant(plan, &report)
+                                   ? TryVariant(plan.block, &report)
                                    : TrySplice(plan, options, &report);
         if (brought.ok()) {
           report.tier = tier;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "nexus/base/hash.h"
@@ -37,7 +38,16 @@ struct PrepareOptions {
   kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
   double recompute_share = -1;  // < 0: the policy's own curve
   const StudyInput* study = nullptr;  // must outlive the call
+  // Lists only (list_prepare.h). kAuto splices several blocks side by side only
+  // where a calibrated profile says that it may.
+  bool allow_composed = false;
+  // Of the list's tools in order, instead of recompute_share; 1 decodes all.
+  std::vector<double> block_shares = {};
+  // Compile recipe of the blocks; empty: the best that the store has.
+  std::string list_recipe = {};
 };
+
+class ListPreparer;
 
 // Owned by one thread. The engine must outlive it.
 class Session {
@@ -48,7 +58,8 @@ class Session {
   // Brings the plan's tokens into the context, block by the cheapest tier that
   // `options` allows, and leaves the logits of the last one at hand. Asking for
   // a tier that isn't to be had falls to prefill, with the reason in the
-  // report; kResourceExhausted when the plan doesn't fit the context.
+  // report; kResourceExhausted when the plan doesn't fit the context. A plan in
+  // pieces goes through PrepareList (list_prepare.h).
   Result<TierReport> Prepare(const PromptPlan& plan,
                              const PrepareOptions& options);
 
@@ -95,6 +106,7 @@ class Session {
   }
 
  private:
+  friend class ListPreparer;
   Session() = default;
   Status Decode(std::span<const llm::Token> tokens, llm::Logits logits,
                 TierReport* report);
@@ -106,7 +118,7 @@ class Session {
   bool HasEngineAttention() const;
   // Each brings the block in behind the history, or returns why it can't and
   // leaves the context as it was.
-  Status TryVariant(const PromptPlan& plan, TierReport* report);
+  Status TryVariant(std::span<const llm::Token> block, TierReport* report);
   Status TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                    TierReport* report);
 

@@ -1,0 +1,61 @@
+#include "nexus/engine/compose_stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace nexus::engine {
+namespace {
+
+constexpr double kZ95 = 1.959963984540054;
+constexpr int kResamples = 10'000;
+
+}  // namespace
+
+double McNemarExact(int64_t only_first, int64_t only_second) {
+  const int64_t n = only_first + only_second;
+  const int64_t fewer = std::min(only_first, only_second);
+  // 2 P(X <= fewer), X ~ Binomial(n, 1/2), in logarithms: n may be large.
+  double tail = 0;
+  for (int64_t k = 0; k <= fewer; ++k) {
+    const auto real_n = static_cast<double>(n);
+    const auto real_k = static_cast<double>(k);
+    tail += std::exp(std::lgamma(real_n + 1) - std::lgamma(real_k + 1) -
+                     std::lgamma(real_n - real_k + 1) - real_n * std::log(2.0));
+  }
+  return std::min(1.0, 2 * tail);
+}
+
+Interval WilsonInterval(int64_t successes, int64_t total) {
+  if (total <= 0) return {0, 1};
+  const auto n = static_cast<double>(total);
+  const double share = static_cast<double>(successes) / n;
+  const double z2 = kZ95 * kZ95;
+  const double centre = share + z2 / (2 * n);
+  const double half =
+      kZ95 * std::sqrt(share * (1 - share) / n + z2 / (4 * n * n));
+  return {std::max(0.0, (centre - half) / (1 + z2 / n)),
+          std::min(1.0, (centre + half) / (1 + z2 / n))};
+}
+
+Interval BootstrapMean(std::span<const double> differences, uint64_t seed) {
+  if (differences.empty()) return {};
+  std::vector<double> means(kResamples);
+  uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
+  for (double& mean : means) {
+    double sum = 0;
+    for (size_t i = 0; i < differences.size(); ++i) {
+      // xorshift64*, Vigna 2016.
+      state ^= state >> 12;
+      state ^= state << 25;
+      state ^= state >> 27;
+      sum += differences[(state * 0x2545F4914F6CDD1DULL >> 33) %
+                         differences.size()];
+    }
+    mean = sum / static_cast<double>(differences.size());
+  }
+  std::sort(means.begin(), means.end());
+  return {means[kResamples / 40], means[kResamples - 1 - kResamples / 40]};
+}
+
+}  // namespace nexus::engine
