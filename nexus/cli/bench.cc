@@ -270,6 +270,8 @@ void AddBenchCommand(CLI::App* app, Action* action) {
   bench->require_subcommand(1);
   AddTtft(bench, action);
   AddCalls(bench, action);
+  AddBenchCompose(bench, action);
+  AddBenchLists(bench, action);
   AddBenchDeterminism(bench, action);
   AddBenchLearn(bench, action);
 }

@@ -15,6 +15,9 @@ void AddRouteCommand(CLI::App* app, Action* action);
 void AddAskCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
+// Of bench.
+void AddBenchCompose(CLI::App* bench, Action* action);
+void AddBenchLists(CLI::App* bench, Action* action);
 
 // Subcommands of bench that have a file of their own.
 void AddBenchDeterminism(CLI::App* bench, Action* action);
