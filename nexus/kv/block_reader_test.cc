@@ -248,7 +248,7 @@ TEST_F(BlockReaderTest, NamesEachFingerprintFieldThatDiffers) {
     const auto block = OpenBytes(bytes, {.expected = &expected});
     EXPECT_EQ(block.status().code(), StatusCode::kIncompatible);
     EXPECT_THAT(block.status().message(),
-                HasSubstr(std::string(field.name) + ": block has '" +
+                HasSubstr(std::string(field.name) + ": has '" +
                           sample_.metadata().fingerprint.*field.member +
                           "', model has 'other'"));
   }

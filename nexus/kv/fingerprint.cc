@@ -36,7 +36,7 @@ std::string FirstDifference(const Fingerprint& expected,
     const std::string& wanted = expected.*field.member;
     const std::string& present = found.*field.member;
     if (wanted == present) continue;
-    return std::string(field.name) + ": block has '" + present +
+    return std::string(field.name) + ": has '" + present +
            "', model has '" + wanted + "'";
   }
   return "";

@@ -8,6 +8,7 @@
 
 #include "nexus/base/test_util.h"
 #include "nexus/route/testing/fake_embedder.h"
+#include "nexus/route/testing/sample_tools.h"
 
 namespace nexus::route {
 namespace {
@@ -16,15 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-schema::ToolSchema Tool(std::string name, std::string description,
-                        std::string server = "") {
-  schema::ToolSchema tool;
-  tool.server = std::move(server);
-  tool.name = std::move(name);
-  tool.description = std::move(description);
-  return tool;
-}
 
 std::vector<schema::ToolSchema> SomeTools() {
   return {Tool("read_file", "Reads a file."),
