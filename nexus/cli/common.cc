@@ -90,6 +90,10 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
   }
   engine_options.kv_type =
       options.kv_type == "f32" ? llm::KvType::kF32 : llm::KvType::kF16;
+  engine_options.profile_path = options.profile;
+  const std::string program = ProgramDir();
+  engine_options.profile_dirs = {program + "/../share/nexus/profiles",
+                                 program + "/../../profiles"};
   engine_options.learn = options.learn;
   return engine::Engine::Create(engine_options);
 }
@@ -226,20 +230,23 @@ void AddTierFlag(CLI::App* command, RepairFlags* flags) {
 void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
   command
       ->add_option("--policy", flags->policy,
-                   "Which spliced tokens are decoded again (default: suffix, "
-                   "growing from 0 % at 256 tokens to 100 % at 2,048)")
+                   "Which spliced tokens are decoded again [what the model's "
+                   "profile says for the budget]")
       ->check(CLI::IsMember(
           {"none", "suffix", "head", "sensitivity", "head-tail", "full"}));
   command
-      ->add_option("--budget", flags->budget,
-                   "fast: nothing; balanced: the 15 % most sensitive tokens; "
-                   "strict: 22 %")
+      ->add_option(
+          "--budget", flags->budget,
+          "How near to full prefill: strict (KL within twice the noise "
+          "floor), balanced (0.003 nats) or fast (no repair)")
       ->check(CLI::IsMember({"strict", "balanced", "fast"}))
       ->excludes("--policy");
   command
       ->add_option("--recompute", flags->recompute_percent,
-                   "Share of the block to decode again, in percent")
-      ->check(FiniteRange(0, 100));
+                   "Share of the block to decode again, in percent (policy: "
+                   "sensitivity, if none is given)")
+      ->check(FiniteRange(0, 100))
+      ->excludes("--budget");
 }
 
 Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags) {
@@ -250,26 +257,28 @@ Result<engine::PrepareOptions> ParseRepairFlags(const RepairFlags& flags) {
   }
   options.tier = *tier;
   if (!flags.policy.empty()) {
-    const auto policy = kv::ParseRepairPolicy(flags.policy);
-    if (!policy.has_value()) {
+    options.policy = kv::ParseRepairPolicy(flags.policy);
+    if (!options.policy.has_value()) {
       return InvalidArgumentError("--policy: unknown policy '" + flags.policy +
                                   "'");
     }
-    options.policy = *policy;
-    // These have no curve of their own.
-    if (options.policy != kv::RepairPolicy::kSuffix) {
-      options.recompute_share = 0.22;
-    }
-  }
-  if (flags.budget == "fast") {
-    options.policy = kv::RepairPolicy::kNone;
-    options.recompute_share = 0;
-  } else if (!flags.budget.empty()) {
+  } else if (flags.recompute_percent >= 0) {
     options.policy = kv::RepairPolicy::kSensitivity;
-    options.recompute_share = flags.budget == "strict" ? 0.22 : 0.15;
+  }
+  if (!flags.budget.empty()) {
+    const auto budget = engine::ParseBudget(flags.budget);
+    if (!budget.has_value()) {
+      return InvalidArgumentError("--budget: unknown budget '" + flags.budget +
+                                  "'");
+    }
+    options.budget = *budget;
   }
   if (flags.recompute_percent >= 0) {
     options.recompute_share = flags.recompute_percent / 100;
+  } else if (options.policy.has_value() &&
+             options.policy != kv::RepairPolicy::kSuffix) {
+    // Only the suffix has a curve of its own.
+    options.recompute_share = 0.22;
   }
   return options;
 }

@@ -38,6 +38,7 @@ struct GlobalOptions {
   double tau = 0.0136;
   int context_tokens = 8192;
   int threads = 0;
+  std::string profile;
   bool learn = true;
   bool json = false;
 };

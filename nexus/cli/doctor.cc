@@ -115,6 +115,36 @@ void CheckRouting(const GlobalOptions& globals, Report* report) {
               "no cross-encoder yet: close calls go by the fused order");
 }
 
+void AddProfile(const engine::Engine& engine, Report* report) {
+  const engine::RepairProfile* profile = engine.profile();
+  if (profile == nullptr) {
+    report->Add("profile", State::kOff,
+                engine.splice_status().ok()
+                    ? engine.profile_status().message()
+                    : "nothing to calibrate: this model isn't spliced");
+    return;
+  }
+  char floor[64];
+  std::snprintf(floor, sizeof floor, "noise floor %.4f nats",
+                profile->noise_kl);
+  std::string text = std::string(floor) + ", made " + profile->made + ": ";
+  for (const engine::Budget budget :
+       {engine::Budget::kStrict, engine::Budget::kBalanced,
+        engine::Budget::kFast}) {
+    int spliced = 0;
+    int deepest = 0;
+    for (const engine::RepairRow& row : profile->rows) {
+      if (row.budget != budget || row.blocks != 1 || row.prefill) continue;
+      ++spliced;
+      deepest = std::max(deepest, row.max_depth);
+    }
+    text += std::string(engine::BudgetName(budget)) +
+            (spliced > 0 ? " up to " + FormatCount(deepest) + " deep, "
+                         : " by prefill, ");
+  }
+  report->Add("profile", State::kOn, text + profile->path);
+}
+
 void CheckModel(const GlobalOptions& globals, Report* report) {
   auto path = pull::ResolveModel(globals.model);
   if (!path.ok()) {
@@ -152,9 +182,7 @@ void CheckModel(const GlobalOptions& globals, Report* report) {
     report->Add("splice", State::kOff,
                 splice.message() + "; schemas are prefilled as text");
   }
-  report->Add("profile", State::kOff,
-              "not calibrated: suffix repair, 0 % up to 256 tokens deep, "
-              "linear to 100 % at 2,048");
+  AddProfile(**engine, report);
   if (kv::BlockStore* store = (*engine)->store()) {
     auto blocks = store->List();
     const size_t count = blocks.ok() ? blocks->size() : 0;

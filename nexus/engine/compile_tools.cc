@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "nexus/engine/audit.h"
+
 namespace nexus::engine {
 
 Result<compile::CompileReport> CompileTools(
@@ -41,15 +43,24 @@ Result<compile::CompileReport> CompileTools(
                               .reserve_tokens = std::min(longest, cells / 2)}));
   NEXUS_ASSIGN_OR_RETURN(auto context, engine.NewContext(cells));
   NEXUS_ASSIGN_OR_RETURN(auto access, llm::KvAccess::Create(context.get()));
-  return compile::CompileBlocks(
-      engine.CompileEnvironmentFor(kv::BlockKind::kSplice, context.get(),
-                                   access.get()),
-      contexts, jobs,
-      {.recipe =
-           compile::RecipeName(engine.planner().frame(), options.contexts),
-       .recompile = options.recompile,
-       .progress = options.progress,
-       .cancel = options.cancel});
+  NEXUS_ASSIGN_OR_RETURN(
+      compile::CompileReport report,
+      compile::CompileBlocks(
+          engine.CompileEnvironmentFor(kv::BlockKind::kSplice, context.get(),
+                                       access.get()),
+          contexts, jobs,
+          {.recipe =
+               compile::RecipeName(engine.planner().frame(), options.contexts),
+           .recompile = options.recompile,
+           .progress = options.progress,
+           .cancel = options.cancel}));
+  if (!options.recompile) return report;
+  // What an audit held against the old blocks says nothing of the new ones.
+  for (const compile::CompileJob& job : jobs) {
+    NEXUS_RETURN_IF_ERROR(ClearDemotion(
+        *engine.store(), engine.SpliceKey(job.tokens, options.contexts)));
+  }
+  return report;
 }
 
 }  // namespace nexus::engine

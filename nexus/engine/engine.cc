@@ -114,6 +114,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
       ChooseAttention(options, context, engine->model_, print.model_sha256,
                       engine->store_.get());
   engine->splice_status_ = engine->ProbeSplicing();
+  if (engine->splice_status_.ok()) {
+    engine->profile_status_ = engine->LoadProfile();
+  }
   engine->variant_fingerprint_ = print;
   engine->variant_fingerprint_.engine_version +=
       engine->attention_.flash_attention ? ", flash attention"
@@ -138,6 +141,20 @@ Status Engine::ProbeSplicing() {
   NEXUS_ASSIGN_OR_RETURN(rope_, llm::ProbeRope(*context, *access));
   fingerprint_.rope = rope_.Describe();
   fingerprint_.kv_layout = kv::DescribeKvLayout(layout_);
+  return Status::Ok();
+}
+
+Status Engine::LoadProfile() {
+  FileSystem& fs = FileSystem::Default();
+  if (!options_.profile_path.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(
+        profile_, ReadProfile(fs, options_.profile_path, &fingerprint_));
+    return Status::Ok();
+  }
+  std::vector<std::string> dirs = {UserProfileDir()};
+  dirs.insert(dirs.end(), options_.profile_dirs.begin(),
+              options_.profile_dirs.end());
+  NEXUS_ASSIGN_OR_RETURN(profile_, FindProfile(fs, dirs, fingerprint_));
   return Status::Ok();
 }
 

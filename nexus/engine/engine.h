@@ -12,10 +12,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "nexus/base/result.h"
 #include "nexus/compile/block_compiler.h"
 #include "nexus/engine/prompt_plan.h"
+#include "nexus/engine/repair_profile.h"
 #include "nexus/kv/block_store.h"
 #include "nexus/kv/fingerprint.h"
 #include "nexus/llm/context.h"
@@ -34,6 +36,10 @@ struct EngineOptions {
   // Unset: measured once on this machine and kept in the store.
   std::optional<bool> flash_attention;
   llm::KvType kv_type = llm::KvType::kF16;
+  // Folders with calibrated profiles, searched behind UserProfileDir(). A
+  // profile_path is read instead of all of them.
+  std::vector<std::string> profile_dirs;
+  std::string profile_path;
   // Schemas decoded as text are folded into their blocks (Session::Learn).
   bool learn = true;
 };
@@ -70,6 +76,13 @@ class Engine {
   kv::BlockStore* store() const { return store_.get(); }
   const Status& store_status() const { return store_status_; }
 
+  // What calibration found out about this model; null: profile_status says why
+  // there is none.
+  const RepairProfile* profile() const {
+    return profile_.has_value() ? &*profile_ : nullptr;
+  }
+  const Status& profile_status() const { return profile_status_; }
+
   // ok: blocks of this model can be spliced here.
   const Status& splice_status() const { return splice_status_; }
   const llm::RopeSpec& rope() const { return rope_; }
@@ -99,6 +112,7 @@ class Engine {
  private:
   Engine() = default;
   Status ProbeSplicing();
+  Status LoadProfile();
 
   EngineOptions options_;
   std::shared_ptr<const llm::Model> model_;
@@ -106,6 +120,8 @@ class Engine {
   std::unique_ptr<kv::BlockStore> store_;
   Status store_status_;
   AttentionChoice attention_;
+  std::optional<RepairProfile> profile_;
+  Status profile_status_;
   Status splice_status_;
   llm::RopeSpec rope_;
   llm::KvLayout layout_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace nexus::engine {
 namespace {
@@ -25,6 +26,21 @@ Status VisitRows(Session& session, std::span<const llm::Token> tokens,
     visit(i + 1, session.context().LogitsRow(static_cast<int>(i)));
   }
   return Status::Ok();
+}
+
+// `first` are the logits that the session gave before any of the tokens.
+Result<FidelityReference> ReferenceBehind(Session& session,
+                                          std::span<const float> first,
+                                          std::vector<llm::Token> tokens) {
+  FidelityReference reference;
+  reference.tokens = std::move(tokens);
+  const auto keep = [&](size_t, std::span<const float> logits) {
+    LogSoftmax(logits, reference.log_probs.emplace_back(logits.size()));
+  };
+  if (reference.tokens.empty()) return reference;
+  keep(0, first);
+  NEXUS_RETURN_IF_ERROR(VisitRows(session, reference.tokens, keep));
+  return reference;
 }
 
 }  // namespace
@@ -64,24 +80,25 @@ double FidelityStats::Top1() const {
 Result<FidelityReference> GenerateReference(Session& session, int max_tokens) {
   const llm::Model& model = session.context().model();
   const size_t begin = session.tokens().size();
-  FidelityReference reference;
-  std::vector<float> first(session.logits().size());
-  LogSoftmax(session.logits(), first);
-  while (static_cast<int>(reference.tokens.size()) < max_tokens) {
+  const std::vector<float> first(session.logits().begin(),
+                                 session.logits().end());
+  std::vector<llm::Token> tokens;
+  while (static_cast<int>(tokens.size()) < max_tokens) {
     const auto token = static_cast<llm::Token>(ArgMax(session.logits()));
     // A reference without any position would compare nothing.
-    if (model.IsEndOfGeneration(token) && !reference.tokens.empty()) break;
-    reference.tokens.push_back(token);
+    if (model.IsEndOfGeneration(token) && !tokens.empty()) break;
+    tokens.push_back(token);
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
   }
-  reference.log_probs.push_back(std::move(first));
   NEXUS_RETURN_IF_ERROR(session.TruncateTo(begin));
-  const Status visited = VisitRows(
-      session, reference.tokens, [&](size_t, std::span<const float> logits) {
-        LogSoftmax(logits, reference.log_probs.emplace_back(logits.size()));
-      });
-  NEXUS_RETURN_IF_ERROR(visited);
-  return reference;
+  return ReferenceBehind(session, first, std::move(tokens));
+}
+
+Result<FidelityReference> ReferenceOf(Session& session,
+                                      std::span<const llm::Token> tokens) {
+  const std::vector<float> first(session.logits().begin(),
+                                 session.logits().end());
+  return ReferenceBehind(session, first, {tokens.begin(), tokens.end()});
 }
 
 Result<FidelityStats> CompareWithReference(Session& session,

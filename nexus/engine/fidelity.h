@@ -42,6 +42,9 @@ struct FidelityStats {
 // decoded in one batch, for the reference as for the trial: batches of another
 // size round differently, and that difference belongs to the noise floor only.
 Result<FidelityReference> GenerateReference(Session& session, int max_tokens);
+// The same for tokens that were generated elsewhere.
+Result<FidelityReference> ReferenceOf(Session& session,
+                                      std::span<const llm::Token> tokens);
 Result<FidelityStats> CompareWithReference(Session& session,
                                            const FidelityReference& reference);
 

@@ -229,8 +229,10 @@ class ListPreparer {
     const double share = options_.block_shares.empty()
                              ? options_.recompute_share
                              : options_.block_shares[tool];
+    const kv::RepairPolicy policy =
+        options_.policy.value_or(kv::RepairPolicy::kSensitivity);
     kv::PlanRequest request;
-    request.policy = share >= 1 ? kv::RepairPolicy::kFull : options_.policy;
+    request.policy = share >= 1 ? kv::RepairPolicy::kFull : policy;
     request.token_count = static_cast<int>(tokens.size());
     request.depth = position;
     request.share = share;
@@ -242,7 +244,7 @@ class ListPreparer {
         kv::Splice(*session_.context_, *session_.access_,
                    session_.engine_->rope(), *block, repair,
                    {.sequence = kConversation, .position = position}));
-    report_.policy = kv::RepairPolicyName(options_.policy);
+    report_.policy = kv::RepairPolicyName(policy);
     report_.write_ms += spliced.write_ms;
     report_.repair_ms += spliced.repair_ms;
     report_.recomputed_tokens += spliced.recomputed_tokens;

@@ -5,7 +5,9 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_compiler.h"
+#include "nexus/engine/audit.h"
 #include "nexus/engine/list_prepare.h"
+#include "nexus/engine/repair_choice.h"
 #include "nexus/kv/splicer.h"
 
 namespace nexus::engine {
@@ -153,16 +155,27 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
       block = options.study->block;
     } else {
       NEXUS_ASSIGN_OR_RETURN(block, FindPinned(plan.block));
+      NEXUS_RETURN_IF_ERROR(CheckDemotion(*engine_->store(), block->key()));
     }
   }
   const auto position = static_cast<llm::Position>(tokens_.size());
   NEXUS_ASSIGN_OR_RETURN(
+      const RepairChoice choice,
+      ChooseRepair({.policy = options.policy,
+                    .share = options.recompute_share,
+                    .budget = options.budget,
+                    .depth = position,
+                    .compile_contexts = block->metadata().context_count,
+                    .profile = engine_->profile(),
+                    .profile_note = engine_->profile_status().message()}));
+  if (!choice.note.empty()) report->reasons.push_back(choice.note);
+  NEXUS_ASSIGN_OR_RETURN(
       const kv::RecomputePlan repair,
       kv::PlanRecompute(
-          {.policy = options.policy,
+          {.policy = choice.policy,
            .token_count = static_cast<int>(plan.block.size()),
            .depth = position,
-           .share = options.recompute_share,
+           .share = choice.share,
            .sensitivity = block->sensitivity(),
            .deviation = options.study != nullptr
                             ? std::span<const float>(options.study->deviation)
@@ -173,7 +186,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
         " the repair policy re-decodes everything, which is a prefill");
   }
   report->policy = kv::RepairPolicyName(repair.policy);
-  if (repair.policy != options.policy) {
+  if (repair.policy != choice.policy) {
     report->reasons.push_back(
         "repair: the block has no sensitivity profile (compiled after one "
         "context), so " +

@@ -19,6 +19,7 @@
 #include "nexus/compile/block_learner.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/prompt_plan.h"
+#include "nexus/engine/repair_profile.h"
 #include "nexus/engine/tier.h"
 #include "nexus/kv/recompute_plan.h"
 #include "nexus/llm/context.h"
@@ -34,9 +35,10 @@ struct StudyInput {
 
 struct PrepareOptions {
   Tier tier = Tier::kAuto;
-  // The paper's curve unless a calibrated profile or the user says otherwise.
-  kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
-  double recompute_share = -1;  // < 0: the policy's own curve
+  // Unset: the model's profile decides by the budget, see repair_choice.h.
+  std::optional<kv::RepairPolicy> policy;
+  double recompute_share = -1;  // with a policy; < 0: the policy's own curve
+  Budget budget = Budget::kBalanced;
   const StudyInput* study = nullptr;  // must outlive the call
   // Lists only (list_prepare.h). kAuto splices several blocks side by side only
   // where a calibrated profile says that it may.

@@ -1,0 +1,169 @@
+#include "nexus/engine/audit.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "nexus/engine/fidelity.h"
+
+namespace nexus::engine {
+namespace {
+
+// Blocks demoted before their model is.
+constexpr int kModelBound = 3;
+
+std::string TallyName(const kv::BlockKey& block) {
+  return "audit:" + ToHex(block.Digest());
+}
+std::string DemotedName(const kv::BlockKey& block) {
+  return "demoted:" + ToHex(block.Digest());
+}
+std::string ModelName(const kv::BlockKey& block) {
+  return "demoted-model:" + ToHex(block.fingerprint);
+}
+
+std::string Verdict(const AuditTally& tally, const BudgetLimits& limits) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%d audits over %d tokens: KL %.4f (budget %.4f), top-1 "
+                "%.1f %% (budget %.1f %%)",
+                tally.audits, tally.positions, tally.KlMean(), limits.kl_mean,
+                100 * tally.Top1(), 100 * limits.top1);
+  return text;
+}
+
+// What isn't there, or can't be read, is empty.
+std::string Setting(kv::BlockStore& store, const std::string& name) {
+  auto text = store.GetSetting(name);
+  return text.ok() ? std::move(text).value() : std::string();
+}
+
+int DemotedBlocks(kv::BlockStore& store, const kv::BlockKey& block) {
+  return std::atoi(Setting(store, ModelName(block)).c_str());
+}
+
+Status Demote(kv::BlockStore& store, const kv::BlockKey& block,
+              const std::string& verdict) {
+  if (!Setting(store, DemotedName(block)).empty()) {
+    return Status::Ok();
+  }
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(block), verdict));
+  const int demoted = DemotedBlocks(store, block) + 1;
+  return store.PutSetting(ModelName(block), std::to_string(demoted));
+}
+
+}  // namespace
+
+void AuditTally::Add(const AuditReport& report) {
+  ++audits;
+  positions += report.positions;
+  kl_sum += report.kl_mean * report.positions;
+  top1_sum += report.top1 * report.positions;
+}
+
+Json TallyToJson(const AuditTally& tally) {
+  return {{"audits", tally.audits},
+          {"positions", tally.positions},
+          {"kl_sum", tally.kl_sum},
+          {"top1_sum", tally.top1_sum}};
+}
+
+AuditTally TallyFromText(std::string_view text) {
+  const auto json = ParseJson(text, "audit tally");
+  if (!json.ok()) return {};
+  try {
+    return {.audits = json->at("audits").get<int>(),
+            .positions = json->at("positions").get<int>(),
+            .kl_sum = json->at("kl_sum").get<double>(),
+            .top1_sum = json->at("top1_sum").get<double>()};
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+bool BreaksBudget(const AuditTally& tally, const BudgetLimits& limits) {
+  // Ten times the limit over one call is no scatter of a block that keeps it.
+  constexpr double kFarBeyond = 10;
+  if (tally.positions == 0) return false;
+  if (tally.KlMean() > kFarBeyond * limits.kl_mean) return true;
+  return tally.positions >= kJudgedPositions &&
+         (tally.KlMean() > limits.kl_mean || tally.Top1() < limits.top1);
+}
+
+Result<AuditReport> AuditSplice(const Engine& engine,
+                                const AuditRequest& request) {
+  if (request.plan == nullptr || request.generated.empty()) {
+    return InvalidArgumentError("audit: the answer has no tokens to compare");
+  }
+  NEXUS_RETURN_IF_ERROR(engine.store_status());
+  const int cells =
+      static_cast<int>(request.plan->TokenCount() + request.generated.size()) +
+      64;
+  NEXUS_ASSIGN_OR_RETURN(auto session, Session::Create(&engine, cells));
+  NEXUS_RETURN_IF_ERROR(
+      session->Prepare(*request.plan, {.tier = Tier::kPrefill}).status());
+  NEXUS_ASSIGN_OR_RETURN(const FidelityReference reference,
+                         ReferenceOf(*session, request.generated));
+
+  NEXUS_RETURN_IF_ERROR(session->TruncateTo(request.plan->history.size()));
+  PrepareOptions options = request.prepare;
+  options.tier = Tier::kSplice;
+  NEXUS_ASSIGN_OR_RETURN(const TierReport spliced,
+                         session->Prepare(*request.plan, options));
+  if (spliced.tier != Tier::kSplice) {
+    return UnavailableError(
+        "audit: the splice can't be repeated" +
+        (spliced.reasons.empty() ? "" : ": " + spliced.reasons.back()));
+  }
+  NEXUS_ASSIGN_OR_RETURN(const FidelityStats stats,
+                         CompareWithReference(*session, reference));
+  AuditReport report;
+  report.kl_mean = stats.KlMean();
+  report.top1 = stats.Top1();
+  report.positions = static_cast<int>(stats.kl.size());
+
+  kv::BlockStore& store = *engine.store();
+  const std::string name = TallyName(request.block);
+  AuditTally tally = TallyFromText(Setting(store, name));
+  tally.Add(report);
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(name, DumpJson(TallyToJson(tally))));
+  const double noise =
+      engine.profile() != nullptr ? engine.profile()->noise_kl : 0;
+  const BudgetLimits limits = LimitsOf(request.prepare.budget, noise);
+  report.broke_budget = BreaksBudget(tally, limits);
+  report.verdict = Verdict(tally, limits);
+  if (report.broke_budget) {
+    NEXUS_RETURN_IF_ERROR(Demote(store, request.block, report.verdict));
+  }
+  return report;
+}
+
+Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& block) {
+  const std::string verdict = Setting(store, DemotedName(block));
+  if (!verdict.empty()) {
+    return UnimplementedError("splice: the block was demoted by " + verdict +
+                              "; `nexus compile --recompile` lifts it");
+  }
+  const int demoted = DemotedBlocks(store, block);
+  if (demoted >= kModelBound) {
+    return UnimplementedError(
+        "splice: audits demoted " + std::to_string(demoted) +
+        " blocks of this model, so none is spliced; `nexus compile "
+        "--recompile` of their tools lifts it");
+  }
+  return Status::Ok();
+}
+
+Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& block) {
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(TallyName(block), ""));
+  if (Setting(store, DemotedName(block)).empty()) {
+    return Status::Ok();
+  }
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(block), ""));
+  const int demoted = DemotedBlocks(store, block);
+  return store.PutSetting(ModelName(block),
+                          std::to_string(std::max(0, demoted - 1)));
+}
+
+}  // namespace nexus::engine

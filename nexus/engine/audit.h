@@ -1,0 +1,73 @@
+// Audit: was a spliced answer as near to full prefill as its budget says?
+//
+// After an answer, when nobody waits, the same prompt is prefilled as text in a
+// session of its own and both are fed the tokens that were generated. What is
+// found is added up for each block, in the store's settings; a block that
+// breaks its budget is demoted: from then on its tool is prefilled, with the
+// reason, until it is compiled anew. When several blocks of a model are
+// demoted, so is the model, until they are.
+#ifndef NEXUS_ENGINE_AUDIT_H_
+#define NEXUS_ENGINE_AUDIT_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/engine/engine.h"
+#include "nexus/engine/prompt_plan.h"
+#include "nexus/engine/session.h"
+
+namespace nexus::engine {
+
+struct AuditReport {
+  double kl_mean = 0;
+  double top1 = 0;
+  int positions = 0;
+  bool broke_budget = false;  // with all audits of this block before it
+  std::string verdict;        // one line
+};
+
+// What the audits of one block have found so far.
+struct AuditTally {
+  int audits = 0;
+  int positions = 0;
+  double kl_sum = 0;
+  double top1_sum = 0;
+
+  void Add(const AuditReport& report);
+  double KlMean() const { return positions > 0 ? kl_sum / positions : 0; }
+  double Top1() const { return positions > 0 ? top1_sum / positions : 1; }
+};
+
+Json TallyToJson(const AuditTally& tally);
+// A damaged record counts as none.
+AuditTally TallyFromText(std::string_view text);
+
+// One call has few positions, whose mean scatters: a tally is judged from
+// kJudgedPositions on, and before that only when it is far beyond its limit.
+inline constexpr int kJudgedPositions = 100;
+bool BreaksBudget(const AuditTally& tally, const BudgetLimits& limits);
+
+struct AuditRequest {
+  const PromptPlan* plan = nullptr;
+  std::span<const llm::Token> generated;  // the arguments' tokens
+  PrepareOptions prepare;                 // as the answer was prepared
+  kv::BlockKey block;                     // that was spliced
+};
+
+// Adds the outcome to the block's tally and demotes where needed. Takes one
+// prefill and one splice. kInvalidArgument: nothing was generated;
+// kUnavailable: the splice can't be had again (the block was evicted).
+Result<AuditReport> AuditSplice(const Engine& engine,
+                                const AuditRequest& request);
+
+// ok: this block may be spliced. kUnimplemented with the audit's verdict.
+Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& block);
+// Takes a demotion and its tally back: the block was compiled anew.
+Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& block);
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_AUDIT_H_

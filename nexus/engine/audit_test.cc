@@ -1,0 +1,182 @@
+#include "nexus/engine/audit.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+
+#include "nexus/base/test_util.h"
+#include "nexus/engine/compile_tools.h"
+#include "nexus/engine/testing/tiny_engine.h"
+
+namespace nexus::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+AuditReport Found(double kl, double top1, int positions) {
+  AuditReport report;
+  report.kl_mean = kl;
+  report.top1 = top1;
+  report.positions = positions;
+  return report;
+}
+
+TEST(AuditTallyTest, PoolsPositions) {
+  AuditTally tally;
+  tally.Add(Found(0.1, 1, 10));
+  tally.Add(Found(0.2, 0.5, 30));
+  EXPECT_DOUBLE_EQ(tally.KlMean(), 0.175);
+  EXPECT_DOUBLE_EQ(tally.Top1(), 0.625);
+  EXPECT_EQ(tally.audits, 2);
+}
+
+TEST(AuditTallyTest, FewPositionsAreJudgedOnlyWhenFarBeyond) {
+  const BudgetLimits limits = {.kl_mean = 0.003, .top1 = 0.99};
+  AuditTally tally;
+  tally.Add(Found(0.01, 0.9, 20));
+  EXPECT_FALSE(BreaksBudget(tally, limits));
+  AuditTally far;
+  far.Add(Found(0.05, 1, 20));
+  EXPECT_TRUE(BreaksBudget(far, limits));
+}
+
+TEST(AuditTallyTest, ManyPositionsAreJudgedByBothLimits) {
+  const BudgetLimits limits = {.kl_mean = 0.003, .top1 = 0.99};
+  for (const auto& [kl, top1, breaks] :
+       std::vector<std::tuple<double, double, bool>>{
+           {0.002, 1, false}, {0.004, 1, true}, {0.002, 0.98, true}}) {
+    AuditTally tally;
+    tally.Add(Found(kl, top1, kJudgedPositions));
+    EXPECT_EQ(BreaksBudget(tally, limits), breaks) << kl << " " << top1;
+  }
+}
+
+TEST(AuditTallyTest, SurvivesTheStoreAndItsDamage) {
+  AuditTally tally;
+  tally.Add(Found(0.25, 0.5, 8));
+  const AuditTally back = TallyFromText(DumpJson(TallyToJson(tally)));
+  EXPECT_EQ(back.positions, 8);
+  EXPECT_DOUBLE_EQ(back.KlMean(), 0.25);
+  for (const char* damaged : {"", "{", "[]", "{\"audits\": \"x\"}"}) {
+    EXPECT_EQ(TallyFromText(damaged).positions, 0) << damaged;
+  }
+}
+
+class AuditTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(tiny_, testing::TinyEngine::Create({}));
+    tool_ = testing::SampleTool();
+    ASSERT_OK(CompileTools(tiny_->engine(), {&tool_, 1}, {}).status());
+    ASSERT_OK_AND_ASSIGN(plan_,
+                         tiny_->engine().planner().PlanCall(
+                             testing::SampleConversation("A berth for the Ida"),
+                             {&tool_, 1}, ArgumentMode::kSchema, tool_.name));
+    ASSERT_OK_AND_ASSIGN(session_, Session::Create(&tiny_->engine()));
+    options_.tier = Tier::kSplice;
+    options_.policy = kv::RepairPolicy::kNone;
+    // The limit is twice the noise floor, which without a profile is 0: every
+    // splice breaks it.
+    options_.budget = Budget::kStrict;
+  }
+
+  Result<TierReport> Splice() { return session_->Prepare(plan_, options_); }
+
+  kv::BlockKey Key() {
+    return tiny_->engine().SpliceKey(plan_.block, kDefaultCompileContexts);
+  }
+
+  std::unique_ptr<testing::TinyEngine> tiny_;
+  schema::ToolSchema tool_;
+  PromptPlan plan_;
+  std::unique_ptr<Session> session_;
+  PrepareOptions options_;
+  const std::vector<llm::Token> generated_ = {5, 6, 7, 8};
+};
+
+TEST_F(AuditTest, ABrokenBudgetDemotesTheBlockUntilItIsLifted) {
+  ASSERT_OK_AND_ASSIGN(const TierReport before, Splice());
+  ASSERT_EQ(before.tier, Tier::kSplice);
+  ASSERT_OK_AND_ASSIGN(const AuditReport report,
+                       AuditSplice(tiny_->engine(), {.plan = &plan_,
+                                                     .generated = generated_,
+                                                     .prepare = options_,
+                                                     .block = Key()}));
+  EXPECT_EQ(report.positions, 4);
+  EXPECT_GT(report.kl_mean, 0);
+  EXPECT_TRUE(report.broke_budget);
+
+  ASSERT_OK_AND_ASSIGN(const TierReport after, Splice());
+  EXPECT_EQ(after.tier, Tier::kPrefill);
+  ASSERT_FALSE(after.reasons.empty());
+  EXPECT_THAT(after.reasons.front(), HasSubstr("demoted"));
+
+  ASSERT_OK(ClearDemotion(*tiny_->engine().store(), Key()));
+  ASSERT_OK(session_->TruncateTo(0));
+  ASSERT_OK_AND_ASSIGN(const TierReport lifted, Splice());
+  EXPECT_EQ(lifted.tier, Tier::kSplice);
+}
+
+TEST_F(AuditTest, CompilingAnewLiftsADemotion) {
+  ASSERT_OK(AuditSplice(tiny_->engine(), {.plan = &plan_,
+                                          .generated = generated_,
+                                          .prepare = options_,
+                                          .block = Key()})
+                .status());
+  EXPECT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
+  ASSERT_OK(
+      CompileTools(tiny_->engine(), {&tool_, 1}, {.recompile = true}).status());
+  EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
+}
+
+TEST_F(AuditTest, AFullRedecodeKeepsAnyBudget) {
+  // Nothing of the block is left as spliced, so both runs are prefills.
+  options_.policy = kv::RepairPolicy::kHead;
+  options_.recompute_share = 0.99;
+  options_.budget = Budget::kFast;
+  ASSERT_OK_AND_ASSIGN(const AuditReport report,
+                       AuditSplice(tiny_->engine(), {.plan = &plan_,
+                                                     .generated = generated_,
+                                                     .prepare = options_,
+                                                     .block = Key()}));
+  EXPECT_FALSE(report.broke_budget);
+  EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
+}
+
+TEST_F(AuditTest, SeveralDemotedBlocksDemoteTheModel) {
+  kv::BlockStore& store = *tiny_->engine().store();
+  for (int seed = 1; seed <= 3; ++seed) {
+    const schema::ToolSchema tool = testing::SampleTool(seed);
+    ASSERT_OK(CompileTools(tiny_->engine(), {&tool, 1}, {}).status());
+    ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
+                                          {&tool, 1}, ArgumentMode::kSchema));
+    ASSERT_OK(AuditSplice(tiny_->engine(), {.plan = &plan_,
+                                            .generated = generated_,
+                                            .prepare = options_,
+                                            .block = Key()})
+                  .status());
+  }
+  ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
+                                        {&tool_, 1}, ArgumentMode::kSchema));
+  const Status status = CheckDemotion(store, Key());
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("3 blocks of this model"));
+}
+
+TEST_F(AuditTest, AnEvictedBlockIsSaidNotGuessed) {
+  ASSERT_OK_AND_ASSIGN(const schema::ToolSchema other,
+                       Result<schema::ToolSchema>(testing::SampleTool(9)));
+  ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
+                                        {&other, 1}, ArgumentMode::kSchema));
+  const Status status = AuditSplice(tiny_->engine(), {.plan = &plan_,
+                                                      .generated = generated_,
+                                                      .prepare = options_,
+                                                      .block = Key()})
+                            .status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(AuditSplice(tiny_->engine(), {.plan = &plan_}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace nexus::engine

@@ -1,0 +1,65 @@
+#include "nexus/engine/next_turn.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "nexus/base/clock.h"
+
+namespace nexus::engine {
+namespace {
+
+using llm::Token;
+
+// False when it was cancelled before the end.
+Result<bool> AppendInPieces(Session& session, std::span<const Token> tokens,
+                            const std::atomic<bool>* cancel,
+                            NextTurnReport* report) {
+  for (size_t at = 0; at < tokens.size(); at += kIdlePieceTokens) {
+    if (cancel != nullptr && cancel->load()) return false;
+    const size_t count = std::min(kIdlePieceTokens, tokens.size() - at);
+    const auto begin = Clock::Monotonic().Now();
+    const Status appended =
+        session.Append(tokens.subspan(at, count), llm::Logits::kNone);
+    if (appended.code() == StatusCode::kCancelled) return false;
+    NEXUS_RETURN_IF_ERROR(appended);
+    ++report->pieces;
+    report->decoded_tokens += static_cast<int>(count);
+    report->longest_piece_ms =
+        std::max(report->longest_piece_ms,
+                 Milliseconds(Clock::Monotonic().Now() - begin));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<NextTurnReport> PrepareNextTurn(
+    Session& session, const PromptPlanner& planner,
+    std::span<const llm::ChatMessage> messages,
+    const NextTurnOptions& options) {
+  NextTurnReport report;
+  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> history,
+                         planner.HistoryTokens(messages));
+  const size_t limit = std::min(session.exact_count(), history.size());
+  size_t common = 0;
+  while (common < limit && session.tokens()[common] == history[common]) {
+    ++common;
+  }
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(common));
+  common = session.tokens().size();
+  report.reused_tokens = static_cast<int>(common);
+  NEXUS_ASSIGN_OR_RETURN(
+      report.history_ready,
+      AppendInPieces(session, std::span(history).subspan(common),
+                     options.cancel, &report));
+  if (!report.history_ready || options.likely_tool == nullptr) return report;
+  NEXUS_ASSIGN_OR_RETURN(
+      const std::vector<Token> block,
+      planner.BlockTokens({options.likely_tool, 1}, ArgumentMode::kSchema));
+  NEXUS_ASSIGN_OR_RETURN(
+      report.tool_ready,
+      AppendInPieces(session, block, options.cancel, &report));
+  return report;
+}
+
+}  // namespace nexus::engine

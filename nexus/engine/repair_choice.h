@@ -1,0 +1,47 @@
+// RepairChoice: which repair a splice gets. A pure function of the request's
+// wish, the model's profile and the place, so that the rules can be tested
+// without a model:
+//
+// 1. A policy that the caller names is followed.
+// 2. A profile that was measured with blocks like this one decides by budget;
+//    where it holds no answer, or none that keeps the budget, the text is
+//    prefilled.
+// 3. Without one, the paper's curve: nothing up to 256 tokens, growing to
+//    everything at 2,048.
+#ifndef NEXUS_ENGINE_REPAIR_CHOICE_H_
+#define NEXUS_ENGINE_REPAIR_CHOICE_H_
+
+#include <optional>
+#include <string>
+
+#include "nexus/base/result.h"
+#include "nexus/engine/repair_profile.h"
+#include "nexus/kv/recompute_plan.h"
+
+namespace nexus::engine {
+
+struct RepairRequest {
+  std::optional<kv::RepairPolicy> policy;
+  double share = -1;  // with a policy; < 0: the policy's own curve
+  Budget budget = Budget::kBalanced;
+  int depth = 0;
+  int blocks = 1;
+  int compile_contexts = 1;  // behind the block
+  // Null: `profile_note` says why there is none.
+  const RepairProfile* profile = nullptr;
+  std::string profile_note;
+};
+
+struct RepairChoice {
+  kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
+  double share = -1;
+  // Why it isn't the budget's own repair; empty when it is.
+  std::string note;
+};
+
+// kUnimplemented, kNotFound: prefill, with the reason.
+Result<RepairChoice> ChooseRepair(const RepairRequest& request);
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_REPAIR_CHOICE_H_

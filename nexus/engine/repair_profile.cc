@@ -1,0 +1,212 @@
+#include "nexus/engine/repair_profile.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+namespace nexus::engine {
+namespace {
+
+constexpr int kProfileVersion = 1;
+
+constexpr std::array<std::pair<Budget, std::string_view>, 3> kBudgetNames = {
+    {{Budget::kStrict, "strict"},
+     {Budget::kBalanced, "balanced"},
+     {Budget::kFast, "fast"}}};
+
+Json RowToJson(const RepairRow& row) {
+  Json json = {{"budget", BudgetName(row.budget)},
+               {"blocks", row.blocks},
+               {"max_depth", row.max_depth}};
+  if (row.prefill) {
+    json["tier"] = "prefill";
+    json["reason"] = row.reason;
+  } else {
+    json["tier"] = "splice";
+    json["policy"] = kv::RepairPolicyName(row.policy);
+    json["share"] = row.share;
+  }
+  json["kl_mean"] = row.kl_mean;
+  json["top1"] = row.top1;
+  json["ttft_ratio"] = row.ttft_ratio;
+  json["n"] = row.n;
+  return json;
+}
+
+// Throws what nlohmann throws, or runtime_error; ReadProfile catches.
+RepairRow RowFromJson(const Json& json) {
+  RepairRow row;
+  const auto budget = ParseBudget(json.at("budget").get<std::string>());
+  if (!budget.has_value()) throw std::runtime_error("unknown budget");
+  row.budget = *budget;
+  row.blocks = json.at("blocks").get<int>();
+  row.max_depth = json.at("max_depth").get<int>();
+  const auto tier = json.at("tier").get<std::string>();
+  row.prefill = tier == "prefill";
+  if (row.prefill) {
+    row.reason = json.at("reason").get<std::string>();
+  } else {
+    const auto policy =
+        kv::ParseRepairPolicy(json.at("policy").get<std::string>());
+    row.share = json.at("share").get<double>();
+    if (tier != "splice" || !policy.has_value() ||
+        *policy == kv::RepairPolicy::kDeviation ||
+        !(row.share >= 0 && row.share <= 1)) {
+      throw std::runtime_error("a row with tier '" + tier +
+                               "', an unknown policy or a share outside 0..1");
+    }
+    row.policy = *policy;
+  }
+  row.kl_mean = json.at("kl_mean").get<double>();
+  row.top1 = json.at("top1").get<double>();
+  row.ttft_ratio = json.at("ttft_ratio").get<double>();
+  row.n = json.at("n").get<int>();
+  return row;
+}
+
+RepairProfile FromJson(const Json& json) {
+  RepairProfile profile;
+  profile.model = json.at("model").get<std::string>();
+  profile.made = json.at("made").get<std::string>();
+  for (const kv::FingerprintField& field : kv::kFingerprintFields) {
+    profile.fingerprint.*field.member =
+        json.at("fingerprint").at(std::string(field.name)).get<std::string>();
+  }
+  profile.compile_contexts = json.at("compile_contexts").get<int>();
+  profile.noise_kl = json.at("noise_floor").at("kl_mean").get<double>();
+  profile.noise_top1 = json.at("noise_floor").at("top1").get<double>();
+  profile.anchored_bound = json.at("anchored_bound").get<int>();
+  // Iterating null or a text would find nothing.
+  if (!json.at("rows").is_array()) throw std::runtime_error("rows: no array");
+  for (const Json& row : json.at("rows")) {
+    profile.rows.push_back(RowFromJson(row));
+  }
+  profile.cells = json.at("cells");
+  return profile;
+}
+
+}  // namespace
+
+std::string_view BudgetName(Budget budget) {
+  for (const auto& [value, name] : kBudgetNames) {
+    if (value == budget) return name;
+  }
+  return "unknown";
+}
+
+std::optional<Budget> ParseBudget(std::string_view name) {
+  for (const auto& [value, known] : kBudgetNames) {
+    if (known == name) return value;
+  }
+  return std::nullopt;
+}
+
+BudgetLimits LimitsOf(Budget budget, double noise_kl) {
+  const double strict_kl = 2 * noise_kl;
+  switch (budget) {
+    case Budget::kStrict:
+      return {strict_kl, 0.995};
+    case Budget::kBalanced:
+      return {std::max(3e-3, strict_kl), 0.99};
+    case Budget::kFast:
+      break;
+  }
+  return {std::max(0.05, strict_kl), 0.95};
+}
+
+Result<const RepairRow*> RepairProfile::Find(Budget budget, int depth,
+                                             int blocks) const {
+  int deepest = -1;
+  for (const RepairRow& row : rows) {
+    if (row.budget != budget || row.blocks != blocks) continue;
+    if (depth <= row.max_depth) return &row;
+    deepest = std::max(deepest, row.max_depth);
+  }
+  const std::string where = std::string(BudgetName(budget)) + " budget, " +
+                            std::to_string(blocks) +
+                            (blocks == 1 ? " schema" : " schemas");
+  if (deepest < 0) {
+    return NotFoundError("splice: not calibrated for the " + where);
+  }
+  return NotFoundError("splice: calibrated for the " + where + " up to depth " +
+                       std::to_string(deepest) + ", this is " +
+                       std::to_string(depth));
+}
+
+Json ProfileToJson(const RepairProfile& profile) {
+  Json fingerprint = Json::object();
+  for (const kv::FingerprintField& field : kv::kFingerprintFields) {
+    fingerprint[std::string(field.name)] = profile.fingerprint.*field.member;
+  }
+  Json rows = Json::array();
+  for (const RepairRow& row : profile.rows) rows.push_back(RowToJson(row));
+  return {{"schema_version", kProfileVersion},
+          {"model", profile.model},
+          {"made", profile.made},
+          {"fingerprint", std::move(fingerprint)},
+          {"compile_contexts", profile.compile_contexts},
+          {"noise_floor",
+           {{"kl_mean", profile.noise_kl}, {"top1", profile.noise_top1}}},
+          {"anchored_bound", profile.anchored_bound},
+          {"rows", std::move(rows)},
+          {"cells", profile.cells}};
+}
+
+Result<RepairProfile> ReadProfile(FileSystem& fs, const std::string& path,
+                                  const kv::Fingerprint* expected) {
+  NEXUS_ASSIGN_OR_RETURN(const std::string text, fs.ReadFile(path));
+  NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
+  try {
+    const int version = json.at("schema_version").get<int>();
+    if (version != kProfileVersion) {
+      return IncompatibleError(path + ": profile of version " +
+                               std::to_string(version) + ", this Nexus reads " +
+                               std::to_string(kProfileVersion) +
+                               "; run `nexus calibrate` again");
+    }
+    RepairProfile profile = FromJson(json);
+    profile.path = path;
+    const std::string difference =
+        expected != nullptr
+            ? kv::FirstDifference(*expected, profile.fingerprint)
+            : "";
+    if (!difference.empty()) {
+      return IncompatibleError(
+          path + ": profile of another model or engine: " + difference);
+    }
+    return profile;
+  } catch (const std::exception& error) {
+    return CorruptionError(path + ": not a profile (" + error.what() +
+                           "); run `nexus calibrate` again");
+  }
+}
+
+Result<RepairProfile> FindProfile(FileSystem& fs,
+                                  const std::vector<std::string>& dirs,
+                                  const kv::Fingerprint& expected) {
+  std::string passed_over;
+  for (const std::string& dir : dirs) {
+    const auto names = fs.ListDir(dir);
+    if (!names.ok()) continue;  // most installations have one of the folders
+    for (const std::string& name : *names) {
+      if (!name.ends_with(".json")) continue;
+      auto profile = ReadProfile(fs, dir + "/" + name, &expected);
+      if (profile.ok()) return profile;
+      // Those of other models are expected to be here and tell nothing.
+      if (profile.status().message().find("model_sha256") ==
+          std::string::npos) {
+        passed_over += "; " + profile.status().message();
+      }
+    }
+  }
+  return NotFoundError(
+      "splice: this model isn't calibrated, so the paper's repair curve holds; "
+      "run `nexus calibrate`" +
+      passed_over);
+}
+
+std::string UserProfileDir() { return UserCacheDir() + "/profiles"; }
+
+}  // namespace nexus::engine

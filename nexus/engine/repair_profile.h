@@ -1,0 +1,93 @@
+// RepairProfile: what calibration found out about splicing one model: for each
+// budget and depth the cheapest repair that keeps it, or that none does.
+//
+// The file is versioned JSON, made by `nexus calibrate`, and bound to the
+// fingerprint that blocks are bound to: a profile of another model, template or
+// engine says nothing here and is refused.
+#ifndef NEXUS_ENGINE_REPAIR_PROFILE_H_
+#define NEXUS_ENGINE_REPAIR_PROFILE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/kv/fingerprint.h"
+#include "nexus/kv/recompute_plan.h"
+
+namespace nexus::engine {
+
+// How far a spliced answer may be from full prefill's.
+enum class Budget {
+  kStrict,    // mean KL within 2x the noise floor, top-1 >= 99.5 %
+  kBalanced,  // mean KL <= 0.003 nats (or strict's, if larger), top-1 >= 99 %
+  kFast,      // no repair; mean KL <= 0.05, top-1 >= 95 %
+};
+
+// "strict", "balanced", "fast".
+std::string_view BudgetName(Budget budget);
+std::optional<Budget> ParseBudget(std::string_view name);
+
+struct BudgetLimits {
+  double kl_mean = 0;
+  double top1 = 0;
+};
+// `noise_kl` is the model's noise floor.
+BudgetLimits LimitsOf(Budget budget, double noise_kl);
+
+// One measured choice: for depths up to max_depth that no earlier row covers.
+struct RepairRow {
+  Budget budget = Budget::kBalanced;
+  int blocks = 1;  // schemas side by side
+  int max_depth = 0;
+  bool prefill = false;  // no repair kept the budget; `reason` has the best one
+  std::string reason;
+  kv::RepairPolicy policy = kv::RepairPolicy::kNone;
+  double share = 0;
+  // As measured with that choice.
+  double kl_mean = 0;
+  double top1 = 0;
+  double ttft_ratio = 0;
+  int n = 0;
+};
+
+struct RepairProfile {
+  std::string model;  // for people
+  kv::Fingerprint fingerprint;
+  // Blocks of fewer compile contexts drift more than what was measured.
+  int compile_contexts = 0;
+  double noise_kl = 0;
+  double noise_top1 = 0;
+  // P: up to here a splice needs no repair to be balanced; 0: nowhere.
+  int anchored_bound = 0;
+  std::vector<RepairRow> rows;  // by budget, blocks, max_depth
+  std::string made;             // date
+  Json cells = Json::array();   // what the rows were chosen from, for plots
+  std::string path;             // where it was read; not in the file
+
+  // The row for this place. kNotFound: nothing was measured so deep, or for so
+  // many blocks; the caller prefills.
+  Result<const RepairRow*> Find(Budget budget, int depth, int blocks) const;
+};
+
+Json ProfileToJson(const RepairProfile& profile);
+// kCorruption: path and field. kIncompatible: a newer version, or another
+// fingerprint (names the first difference) when `expected` is given.
+Result<RepairProfile> ReadProfile(FileSystem& fs, const std::string& path,
+                                  const kv::Fingerprint* expected);
+
+// The first profile of this fingerprint in the folders, in order. kNotFound
+// lists those that were passed over and why.
+Result<RepairProfile> FindProfile(FileSystem& fs,
+                                  const std::vector<std::string>& dirs,
+                                  const kv::Fingerprint& expected);
+
+// Where `nexus calibrate` puts its profiles.
+std::string UserProfileDir();
+
+}  // namespace nexus::engine
+
+#endif  // NEXUS_ENGINE_REPAIR_PROFILE_H_

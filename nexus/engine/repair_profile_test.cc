@@ -1,0 +1,208 @@
+#include "nexus/engine/repair_profile.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+
+#include "nexus/base/test_util.h"
+#include "nexus/engine/repair_choice.h"
+
+namespace nexus::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+kv::Fingerprint SomeFingerprint() {
+  kv::Fingerprint print;
+  print.model_sha256 = "abc";
+  print.architecture = "qwen2";
+  print.engine_version = "v1";
+  return print;
+}
+
+RepairRow Row(Budget budget, int max_depth) {
+  RepairRow row;
+  row.budget = budget;
+  row.max_depth = max_depth;
+  row.policy = kv::RepairPolicy::kSensitivity;
+  row.share = 0.15;
+  row.kl_mean = 0.002;
+  row.top1 = 0.999;
+  row.n = 12;
+  return row;
+}
+
+RepairProfile SomeProfile() {
+  RepairProfile profile;
+  profile.model = "Tiny";
+  profile.made = "2026-11-29";
+  profile.fingerprint = SomeFingerprint();
+  profile.compile_contexts = 4;
+  profile.noise_kl = 0.0005;
+  profile.noise_top1 = 1;
+  profile.anchored_bound = 128;
+  profile.rows.push_back(Row(Budget::kBalanced, 512));
+  profile.rows.push_back(Row(Budget::kBalanced, 2048));
+  profile.rows.back().share = 0.22;
+  RepairRow refused = Row(Budget::kStrict, 512);
+  refused.prefill = true;
+  refused.reason = "KL 0.004 at best";
+  profile.rows.push_back(refused);
+  return profile;
+}
+
+class RepairProfileTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = dir_.File(name);
+    EXPECT_OK(WriteFileAtomically(fs_, path, text));
+    return path;
+  }
+
+  ScopedTempDir dir_;
+  FileSystem& fs_ = FileSystem::Default();
+};
+
+TEST_F(RepairProfileTest, ComesBackAsItWas) {
+  const std::string text = DumpJson(ProfileToJson(SomeProfile()), 1);
+  const kv::Fingerprint expected = SomeFingerprint();
+  ASSERT_OK_AND_ASSIGN(const RepairProfile back,
+                       ReadProfile(fs_, Write("p.json", text), &expected));
+  EXPECT_EQ(DumpJson(ProfileToJson(back), 1), text);
+}
+
+TEST_F(RepairProfileTest, IsRefusedForAnotherModelByTheFieldThatDiffers) {
+  kv::Fingerprint expected = SomeFingerprint();
+  expected.engine_version = "v2";
+  const std::string path =
+      Write("p.json", DumpJson(ProfileToJson(SomeProfile())));
+  const Status status = ReadProfile(fs_, path, &expected).status();
+  EXPECT_EQ(status.code(), StatusCode::kIncompatible);
+  EXPECT_THAT(status.message(), HasSubstr(path));
+  EXPECT_THAT(status.message(), HasSubstr("engine_version"));
+}
+
+// Cut anywhere, or with any field of the wrong kind: a Status with the path.
+TEST_F(RepairProfileTest, DamageOfAnyKindIsAStatus) {
+  const std::string whole = DumpJson(ProfileToJson(SomeProfile()));
+  for (size_t length = 0; length < whole.size(); length += 7) {
+    const std::string path = Write("cut.json", whole.substr(0, length));
+    const Status status = ReadProfile(fs_, path, nullptr).status();
+    ASSERT_FALSE(status.ok()) << length;
+    ASSERT_THAT(status.message(), HasSubstr("cut.json"));
+  }
+  const Json good = ProfileToJson(SomeProfile());
+  for (const auto& [field, value] : good.items()) {
+    if (field == "cells") continue;  // any JSON
+    for (const Json& wrong : {Json(nullptr), Json("x"), Json::array({1})}) {
+      Json bad = good;
+      if (bad[field].type() == wrong.type() && !wrong.is_array()) continue;
+      bad[field] = wrong;
+      const std::string path = Write("bad.json", DumpJson(bad));
+      EXPECT_FALSE(ReadProfile(fs_, path, nullptr).ok())
+          << field << " = " << wrong.dump();
+    }
+  }
+}
+
+TEST_F(RepairProfileTest, NewerVersionsAreIncompatible) {
+  Json json = ProfileToJson(SomeProfile());
+  json["schema_version"] = 99;
+  const Status status =
+      ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr).status();
+  EXPECT_EQ(status.code(), StatusCode::kIncompatible);
+  EXPECT_THAT(status.message(), HasSubstr("99"));
+}
+
+TEST_F(RepairProfileTest, SharesOutsideZeroToOneAreCorrupt) {
+  for (const double share : {-0.1, 1.01}) {
+    Json json = ProfileToJson(SomeProfile());
+    json["rows"][0]["share"] = share;
+    EXPECT_EQ(ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr)
+                  .status()
+                  .code(),
+              StatusCode::kCorruption);
+  }
+}
+
+TEST_F(RepairProfileTest, FindTakesTheOneThatFitsAndNamesDamagedOnes) {
+  RepairProfile other = SomeProfile();
+  other.fingerprint.model_sha256 = "another";
+  Write("a.json", DumpJson(ProfileToJson(other)));
+  const std::string damaged = Write("b.json", "{");
+  const kv::Fingerprint expected = SomeFingerprint();
+  const std::vector<std::string> dirs = {dir_.File("missing"), dir_.path()};
+  const Status none = FindProfile(fs_, dirs, expected).status();
+  EXPECT_EQ(none.code(), StatusCode::kNotFound);
+  EXPECT_THAT(none.message(), HasSubstr(damaged));
+  EXPECT_THAT(none.message(), HasSubstr("nexus calibrate"));
+
+  const std::string good =
+      Write("c.json", DumpJson(ProfileToJson(SomeProfile())));
+  ASSERT_OK_AND_ASSIGN(const RepairProfile found,
+                       FindProfile(fs_, dirs, expected));
+  EXPECT_EQ(found.path, good);
+}
+
+TEST(RepairChoiceTest, ANamedPolicyIsFollowed) {
+  const RepairProfile profile = SomeProfile();
+  ASSERT_OK_AND_ASSIGN(const RepairChoice choice,
+                       ChooseRepair({.policy = kv::RepairPolicy::kHead,
+                                     .share = 0.5,
+                                     .depth = 100000,
+                                     .profile = &profile}));
+  EXPECT_EQ(choice.policy, kv::RepairPolicy::kHead);
+  EXPECT_EQ(choice.share, 0.5);
+}
+
+TEST(RepairChoiceTest, WithoutAProfileThePapersCurveHolds) {
+  ASSERT_OK_AND_ASSIGN(
+      const RepairChoice choice,
+      ChooseRepair({.depth = 1000, .profile_note = "not calibrated"}));
+  EXPECT_EQ(choice.policy, kv::RepairPolicy::kSuffix);
+  EXPECT_LT(choice.share, 0);
+  EXPECT_EQ(choice.note, "not calibrated");
+}
+
+TEST(RepairChoiceTest, TheProfileDecidesByDepth) {
+  const RepairProfile profile = SomeProfile();
+  RepairRequest request = {.depth = 512, .compile_contexts = 4};
+  request.profile = &profile;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice shallow, ChooseRepair(request));
+  EXPECT_EQ(shallow.share, 0.15);
+  request.depth = 513;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice deep, ChooseRepair(request));
+  EXPECT_EQ(deep.share, 0.22);
+}
+
+TEST(RepairChoiceTest, WhatCantKeepTheBudgetIsPrefilledWithTheReason) {
+  const RepairProfile profile = SomeProfile();
+  RepairRequest request = {
+      .budget = Budget::kStrict, .depth = 100, .compile_contexts = 4};
+  request.profile = &profile;
+  const Status refused = ChooseRepair(request).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(refused.message(), HasSubstr("KL 0.004 at best"));
+
+  request.budget = Budget::kBalanced;
+  request.depth = 2049;
+  const Status too_deep = ChooseRepair(request).status();
+  EXPECT_EQ(too_deep.code(), StatusCode::kNotFound);
+  EXPECT_THAT(too_deep.message(), HasSubstr("2048"));
+
+  request.depth = 100;
+  request.blocks = 5;
+  EXPECT_EQ(ChooseRepair(request).status().code(), StatusCode::kNotFound);
+}
+
+TEST(RepairChoiceTest, ABlockOfFewerContextsIsntWhatWasMeasured) {
+  const RepairProfile profile = SomeProfile();
+  RepairRequest request = {.depth = 100, .compile_contexts = 1};
+  request.profile = &profile;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice choice, ChooseRepair(request));
+  EXPECT_EQ(choice.policy, kv::RepairPolicy::kSuffix);
+  EXPECT_THAT(choice.note, HasSubstr("4 compile contexts"));
+}
+
+}  // namespace
+}  // namespace nexus::engine
