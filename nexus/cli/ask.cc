@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "nexus/base/clock.h"
+#include "nexus/cli/ask_audit.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
@@ -23,6 +24,7 @@ struct AskFlags {
   std::string system;
   std::vector<std::string> servers;
   RepairFlags repair;
+  int audit = 0;
   int max_tokens = 512;
   double temperature = 0;
   uint32_t seed = 1;
@@ -262,6 +264,14 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   if (show && !first_piece) std::printf("\n");
   if (!result.ok()) return Fail(result.status());
 
+  // Before anything else comes into the session.
+  constexpr size_t kAuditedTokens = 64;
+  const auto behind = (*session)->tokens().subspan(
+      std::min((*session)->tokens().size(), result->plan.TokenCount()));
+  const std::vector<llm::Token> generated(
+      behind.begin(), behind.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                           behind.size(), kAuditedTokens)));
+
   Json object = ResultJson(flags, *result);
   if (!result->tool.has_value()) {
     if (globals.json) {
@@ -340,6 +350,9 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
       }
     }
   }
+  if (IsAuditDue(**engine, *result, flags.audit)) {
+    object["audit"] = AuditAnswer(**engine, *result, generated, *prepare, show);
+  }
   if (flags.mode == "schema" && !object.contains("learned")) {
     object["learned"] = Learn(**session, *result, show);
   }
@@ -377,8 +390,16 @@ void AddAskCommand(CLI::App* app, Action* action) {
   command->add_option("--server", flags->servers,
                       "Route only among this server's tools");
   command->add_option("--system", flags->system, "System prompt");
-  command->add_flag("!--no-learn", globals->learn,
-                    "Don't fold what is decoded as text into the stored blocks");
+  command
+      ->add_option("--audit", flags->audit,
+                   "Check one spliced answer in N against full prefill, after "
+                   "it was given; 0: none")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command->add_flag(
+      "!--no-learn", globals->learn,
+      "Don't fold what is decoded as text into the stored blocks");
   AddTierFlag(command, &flags->repair);
   AddRepairFlags(command, &flags->repair);
   command

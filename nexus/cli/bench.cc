@@ -1,6 +1,7 @@
 // nexus bench: measurements that anybody can repeat.
 #include <cstdio>
 
+#include "nexus/cli/bench_commands.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
@@ -270,6 +271,8 @@ void AddBenchCommand(CLI::App* app, Action* action) {
   bench->require_subcommand(1);
   AddTtft(bench, action);
   AddCalls(bench, action);
+  AddBenchFidelity(bench, action);
+  AddBenchNextTurn(bench, action);
   AddBenchCompose(bench, action);
   AddBenchLists(bench, action);
   AddBenchDeterminism(bench, action);

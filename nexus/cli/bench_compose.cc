@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "nexus/cli/commands.h"
+#include "nexus/cli/bench_commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"

@@ -1,7 +1,7 @@
 // nexus bench determinism: the same bytes alone and beside others?
 #include <cstdio>
 
-#include "nexus/cli/commands.h"
+#include "nexus/cli/bench_commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"

@@ -14,14 +14,11 @@ void AddInspectCommand(CLI::App* app, Action* action);
 void AddRouteCommand(CLI::App* app, Action* action);
 void AddAskCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
+void AddCalibrateCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 // Of bench.
-void AddBenchCompose(CLI::App* bench, Action* action);
-void AddBenchLists(CLI::App* bench, Action* action);
 
 // Subcommands of bench that have a file of their own.
-void AddBenchDeterminism(CLI::App* bench, Action* action);
-void AddBenchLearn(CLI::App* bench, Action* action);
 
 // --mcp, --tools: where tools come from.
 void AddToolFlags(CLI::App* command, GlobalOptions* globals);

@@ -58,6 +58,11 @@ void AddModelFlags(CLI::App* command, GlobalOptions* globals) {
                    "on, off, or auto: measured once on this machine")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
+  command
+      ->add_option("--profile", globals->profile,
+                   "Calibrated profile to use [the one of this model, if there "
+                   "is one]")
+      ->type_name("FILE");
   command->add_option("--kv-type", globals->kv_type, "Element type of KV cells")
       ->check(CLI::IsMember({"f16", "f32"}))
       ->capture_default_str();
@@ -136,6 +141,7 @@ int Main(int argc, char** argv) {
   AddRouteCommand(&app, &action);
   AddAskCommand(&app, &action);
   AddBenchCommand(&app, &action);
+  AddCalibrateCommand(&app, &action);
   AddDoctorCommand(&app, &action);
   // After the commands: they would inherit it.
   app.footer(

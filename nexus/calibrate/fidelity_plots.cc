@@ -1,0 +1,164 @@
+#include "nexus/calibrate/fidelity_plots.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <vector>
+
+#include "nexus/calibrate/line_chart.h"
+#include "nexus/engine/repair_profile.h"
+
+namespace nexus::calibrate {
+namespace {
+
+// The series of that name, made where it isn't there yet.
+ChartSeries& Series(std::vector<ChartSeries>& all, const std::string& name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(),
+                   [&](const ChartSeries& one) { return one.name == name; });
+  if (found != all.end()) return *found;
+  all.push_back({.name = name});
+  return all.back();
+}
+
+double NoiseFloor(std::span<const FidelityCell> cells) {
+  double kl = 0;
+  int positions = 0;
+  for (const FidelityCell& cell : cells) {
+    if (!cell.noise) continue;
+    kl += cell.kl_mean * cell.positions;
+    positions += cell.positions;
+  }
+  return positions > 0 ? kl / positions : 0;
+}
+
+double MeanKl(const TrialArm& arm) {
+  return arm.kl.empty() ? 0
+                        : std::accumulate(arm.kl.begin(), arm.kl.end(), 0.0) /
+                              static_cast<double>(arm.kl.size());
+}
+
+// Points without lines: each is a series of one point under one name is no
+// chart, so the values are put into ten groups of equal size and their means
+// are joined.
+std::vector<std::pair<double, double>> Grouped(
+    std::vector<std::pair<double, double>> points) {
+  constexpr size_t kGroups = 10;
+  std::sort(points.begin(), points.end());
+  std::vector<std::pair<double, double>> means;
+  for (size_t group = 0; group < kGroups; ++group) {
+    const size_t begin = points.size() * group / kGroups;
+    const size_t end = points.size() * (group + 1) / kGroups;
+    if (begin == end) continue;
+    double x = 0;
+    double y = 0;
+    for (size_t i = begin; i < end; ++i) {
+      x += points[i].first;
+      y += points[i].second;
+    }
+    const auto count = static_cast<double>(end - begin);
+    means.emplace_back(x / count, y / count);
+  }
+  return means;
+}
+
+}  // namespace
+
+std::string PlotFidelity(std::span<const FidelityCell> cells,
+                         const std::string& title, int contexts) {
+  ChartPanel by_depth = {.title = "KL to full prefill, by depth",
+                         .x_label = "tokens before the schema",
+                         .y_label = "nats",
+                         .log_x = true,
+                         .log_y = true};
+  ChartPanel by_share = {.title = "KL by share re-decoded (sensitivity)",
+                         .x_label = "% of the block's tokens",
+                         .y_label = "nats",
+                         .log_y = true};
+  ChartPanel speed = {.title = "TTFT, times faster than prefill",
+                      .x_label = "tokens before the schema",
+                      .y_label = "x",
+                      .log_x = true};
+  const double strict =
+      engine::LimitsOf(engine::Budget::kStrict, NoiseFloor(cells)).kl_mean;
+  ChartSeries noise = {.name = "noise floor", .dashed = true};
+  ChartSeries limit = {.name = "strict limit", .dashed = true};
+  ChartSeries share_limit = limit;
+  for (const FidelityCell& cell : cells) {
+    const double depth = std::max(cell.depth, 1);
+    if (cell.noise) {
+      noise.points.emplace_back(depth, cell.kl_mean);
+      limit.points.emplace_back(depth, strict);
+      continue;
+    }
+    if (cell.arm.contexts != contexts) continue;
+    Series(by_depth.series, ArmName(cell.arm))
+        .points.emplace_back(depth, cell.kl_mean);
+    Series(speed.series, ArmName(cell.arm))
+        .points.emplace_back(depth, cell.ttft_ratio);
+    if (cell.arm.policy == kv::RepairPolicy::kSensitivity ||
+        cell.arm.policy == kv::RepairPolicy::kNone) {
+      Series(by_share.series, "depth " + std::to_string(cell.depth))
+          .points.emplace_back(100 * cell.recompute_share, cell.kl_mean);
+      share_limit.points.emplace_back(100 * cell.recompute_share, strict);
+    }
+  }
+  std::sort(share_limit.points.begin(), share_limit.points.end());
+  by_depth.series.push_back(std::move(noise));
+  by_depth.series.push_back(std::move(limit));
+  by_share.series.push_back(std::move(share_limit));
+  const std::array<ChartPanel, 3> panels = {by_depth, by_share, speed};
+  return RenderSvg(title, panels);
+}
+
+std::string PlotNegativeResults(std::span<const Trial> trials,
+                                const std::string& title, int contexts) {
+  ChartPanel pure = {.title = "Pure splice off its anchor",
+                     .x_label = "tokens before the schema",
+                     .y_label = "nats; share of changed top-1",
+                     .log_x = true,
+                     .log_y = true};
+  ChartPanel proxy = {.title = "What predicts a splice's KL",
+                      .x_label = "predictor, 1 = its largest value",
+                      .y_label = "KL of the splice, nats (tenths of splices)",
+                      .log_y = true};
+  ChartSeries kl = {.name = "KL mean"};
+  ChartSeries changed = {.name = "top-1 changed"};
+  ChartSeries noise = {.name = "noise floor", .dashed = true};
+  for (const FidelityCell& cell : GatherCells(trials)) {
+    const double depth = std::max(cell.depth, 1);
+    if (cell.noise) {
+      noise.points.emplace_back(depth, cell.kl_mean);
+    } else if (cell.arm.policy == kv::RepairPolicy::kNone &&
+               cell.arm.contexts == contexts) {
+      kl.points.emplace_back(depth, cell.kl_mean);
+      changed.points.emplace_back(depth, 1 - cell.top1);
+    }
+  }
+  pure.series = {std::move(kl), std::move(changed), std::move(noise)};
+  std::vector<std::pair<double, double>> variance;
+  std::vector<std::pair<double, double>> sensitivity;
+  for (const Trial& trial : trials) {
+    for (const TrialArm& arm : trial.arms) {
+      if (arm.noise || arm.arm.contexts != contexts) continue;
+      if (arm.arm.policy == kv::RepairPolicy::kNone) {
+        variance.emplace_back(trial.k_variance, MeanKl(arm));
+      }
+      if (arm.predicted > 0) {
+        sensitivity.emplace_back(arm.predicted, MeanKl(arm));
+      }
+    }
+  }
+  for (auto* points : {&variance, &sensitivity}) {
+    double largest = 0;
+    for (const auto& point : *points) largest = std::max(largest, point.first);
+    for (auto& point : *points) point.first /= std::max(largest, 1e-12);
+  }
+  proxy.series = {{.name = "K variance", .points = Grouped(variance)},
+                  {.name = "sensitivity left", .points = Grouped(sensitivity)}};
+  const std::array<ChartPanel, 2> panels = {pure, proxy};
+  return RenderSvg(title, panels);
+}
+
+}  // namespace nexus::calibrate

@@ -1,0 +1,139 @@
+#include "nexus/calibrate/fidelity_study.h"
+
+#include <atomic>
+#include <map>
+#include <vector>
+
+#include "gmock/gmock.h"
+
+#include "nexus/base/test_util.h"
+#include "nexus/calibrate/trial_log.h"
+#include "nexus/engine/testing/tiny_engine.h"
+
+namespace nexus::calibrate {
+namespace {
+
+using ::testing::HasSubstr;
+
+StudyOptions SmallStudy() {
+  StudyOptions options;
+  options.depths = {200, 400};
+  options.tools = 2;
+  options.generated_tokens = 6;
+  options.arms = {{kv::RepairPolicy::kNone, 0, 2},
+                  {kv::RepairPolicy::kSensitivity, 0.5, 2},
+                  {kv::RepairPolicy::kDeviation, 0.5, 2}};
+  return options;
+}
+
+class FidelityStudyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(tiny_, engine::testing::TinyEngine::Create({}));
+  }
+
+  Result<TrialLog> Open(const StudyOptions& options) {
+    return TrialLog::Open(FileSystem::Default(), dir_.File("trials.jsonl"),
+                          StudyIdentity(tiny_->engine(), options));
+  }
+
+  std::unique_ptr<engine::testing::TinyEngine> tiny_;
+  ScopedTempDir dir_;
+};
+
+TEST_F(FidelityStudyTest, MeasuresEveryArmOfEveryTrialOnce) {
+  const StudyOptions options = SmallStudy();
+  std::map<std::string, Trial> trials;
+  ASSERT_OK(RunFidelityStudy(tiny_->engine(), options, {}, [&](Trial trial) {
+    EXPECT_TRUE(trials.emplace(trial.Key(), trial).second) << trial.Key();
+    return Status::Ok();
+  }));
+  ASSERT_EQ(trials.size(), 4U);  // 2 depths x 2 tools
+  for (const auto& [key, trial] : trials) {
+    EXPECT_LE(trial.past_tokens, trial.depth);
+    ASSERT_EQ(trial.arms.size(), 1 + options.arms.size()) << key;
+    EXPECT_TRUE(trial.arms[0].noise);
+    const size_t positions = trial.arms[0].kl.size();
+    EXPECT_GE(positions, 1U);
+    for (const TrialArm& arm : trial.arms) {
+      EXPECT_EQ(arm.kl.size(), positions) << key;
+      EXPECT_EQ(arm.top1.size(), positions) << key;
+    }
+    // Half of the tokens decoded again leaves less of the profile unrepaired.
+    EXPECT_NEAR(trial.arms[2].recompute_share, 0.5, 0.01);
+    EXPECT_LT(trial.arms[2].predicted, trial.arms[1].predicted);
+    EXPECT_GT(trial.prefill_ms, 0);
+  }
+}
+
+TEST_F(FidelityStudyTest, GoesOnFromWhatWasMeasured) {
+  const StudyOptions options = SmallStudy();
+  {
+    ASSERT_OK_AND_ASSIGN(TrialLog log, Open(options));
+    int left = 2;
+    const Status stopped = RunFidelityStudy(
+        tiny_->engine(), options, log.trials(), [&](Trial trial) {
+          if (left-- == 0) return CancelledError("enough");
+          return log.Append(std::move(trial));
+        });
+    EXPECT_EQ(stopped.code(), StatusCode::kCancelled);
+  }
+  ASSERT_OK_AND_ASSIGN(TrialLog log, Open(options));
+  EXPECT_EQ(log.trials().size(), 2U);
+  const std::map<std::string, Trial> done = log.trials();
+  int more = 0;
+  ASSERT_OK(RunFidelityStudy(tiny_->engine(), options, done, [&](Trial trial) {
+    ++more;
+    EXPECT_FALSE(done.contains(trial.Key()));
+    return log.Append(std::move(trial));
+  }));
+  EXPECT_EQ(more, 2);
+  EXPECT_EQ(log.Sorted().size(), 4U);
+}
+
+TEST_F(FidelityStudyTest, TrialsOfAnotherStudyAreRefused) {
+  StudyOptions options = SmallStudy();
+  {
+    ASSERT_OK_AND_ASSIGN(TrialLog log, Open(options));
+    ASSERT_OK(log.Append(Trial{.depth = 1}));
+  }
+  options.arms.pop_back();
+  const Status other = Open(options).status();
+  EXPECT_EQ(other.code(), StatusCode::kIncompatible);
+  EXPECT_THAT(other.message(), HasSubstr("'arms' differs"));
+}
+
+TEST_F(FidelityStudyTest, DamagedTrialsNameFileAndLine) {
+  const StudyOptions options = SmallStudy();
+  const std::string path = dir_.File("trials.jsonl");
+  const std::string head =
+      DumpJson(StudyIdentity(tiny_->engine(), options)) + "\n";
+  for (const char* line : {"{\"depth\":", "{}", "[1]", "{\"depth\":\"x\"}"}) {
+    ASSERT_OK(
+        WriteFileAtomically(FileSystem::Default(), path, head + line + "\n"));
+    const Status status = Open(options).status();
+    ASSERT_FALSE(status.ok()) << line;
+    EXPECT_THAT(status.message(), HasSubstr(path + ":2")) << line;
+  }
+}
+
+TEST_F(FidelityStudyTest, StopsBetweenArmsWhenAsked) {
+  std::atomic<bool> cancel{true};
+  StudyOptions options = SmallStudy();
+  options.cancel = &cancel;
+  const Status status = RunFidelityStudy(tiny_->engine(), options, {},
+                                         [](Trial) { return Status::Ok(); });
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+}
+
+TEST_F(FidelityStudyTest, ADepthBeyondTheModelIsSaid) {
+  StudyOptions options = SmallStudy();
+  options.depths = {1'000'000};
+  const Status status = RunFidelityStudy(tiny_->engine(), options, {},
+                                         [](Trial) { return Status::Ok(); });
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(status.message(), HasSubstr("--depths"));
+}
+
+}  // namespace
+}  // namespace nexus::calibrate

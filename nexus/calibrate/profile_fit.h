@@ -1,0 +1,29 @@
+// ProfileFit: measured cells -> the cheapest repair for each budget and depth.
+#ifndef NEXUS_CALIBRATE_PROFILE_FIT_H_
+#define NEXUS_CALIBRATE_PROFILE_FIT_H_
+
+#include <span>
+#include <string>
+
+#include "nexus/calibrate/fidelity_cells.h"
+#include "nexus/engine/repair_profile.h"
+
+namespace nexus::calibrate {
+
+struct FitOptions {
+  std::string model;
+  std::string made;  // date
+  kv::Fingerprint fingerprint;
+  int compile_contexts = 4;  // arms of other blocks are left out
+};
+
+// A row covers the depths between two measured ones and must keep its budget at
+// both ends, by the point estimates; its figures are those of the worse end.
+// kDeviation is no candidate: nobody has it when a request comes.
+// kInvalidArgument: no cells, or none of a noise floor.
+Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
+                                         const FitOptions& options);
+
+}  // namespace nexus::calibrate
+
+#endif  // NEXUS_CALIBRATE_PROFILE_FIT_H_

@@ -1,0 +1,98 @@
+#include "nexus/calibrate/trial_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nexus/base/hash.h"
+#include "nexus/calibrate/calibration_data.h"
+
+namespace nexus::calibrate {
+namespace {
+
+constexpr int kTrialVersion = 1;
+
+std::string TextsHash() {
+  Sha256 hash;
+  for (const std::string_view text :
+       {kCalibrationTools, kCalibrationQuestions, kCalibrationProse,
+        kCalibrationSource, kCalibrationDialogue, kCalibrationRecords}) {
+    hash.Update(text);
+  }
+  return ToHex(hash.Finish()).substr(0, 16);
+}
+
+}  // namespace
+
+Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
+  Json arms = Json::array();
+  for (const StudyArm& arm : options.arms) {
+    arms.push_back({kv::RepairPolicyName(arm.policy), arm.share, arm.contexts});
+  }
+  // Depths and tools may grow from run to run: a trial doesn't depend on which
+  // others there are.
+  return {{"trial_version", kTrialVersion},
+          {"model", ToHex(engine.fingerprint(kv::BlockKind::kSplice).Digest())},
+          {"flash_attention", engine.attention().flash_attention},
+          {"texts", TextsHash()},
+          {"recipe", compile::RecipeName(engine.planner().frame(), 1)},
+          {"generated_tokens", options.generated_tokens},
+          {"arms", std::move(arms)}};
+}
+
+Result<TrialLog> TrialLog::Open(FileSystem& fs, const std::string& path,
+                                const Json& identity) {
+  TrialLog log(&fs, path);
+  if (path.empty()) return log;
+  if (!fs.Exists(path)) {
+    log.text_ = DumpJson(identity) + "\n";
+    return log;
+  }
+  NEXUS_ASSIGN_OR_RETURN(log.text_, fs.ReadFile(path));
+  std::string_view rest = log.text_;
+  for (int number = 1; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+    const std::string source = path + ":" + std::to_string(number);
+    NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
+    if (number > 1) {
+      NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(json, source));
+      std::string key = trial.Key();
+      log.trials_.insert_or_assign(std::move(key), std::move(trial));
+      continue;
+    }
+    for (const auto& [field, value] : identity.items()) {
+      if (json.is_object() && json.contains(field) && json[field] == value) {
+        continue;
+      }
+      return IncompatibleError(
+          path + ": holds trials of another study ('" + field +
+          "' differs); give another file, or delete this one");
+    }
+  }
+  if (log.text_.empty()) log.text_ = DumpJson(identity) + "\n";
+  if (!log.text_.ends_with('\n')) log.text_ += '\n';
+  return log;
+}
+
+std::vector<Trial> TrialLog::Sorted() const {
+  std::vector<Trial> sorted;
+  for (const auto& [key, trial] : trials_) sorted.push_back(trial);
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const Trial& a, const Trial& b) { return a.depth < b.depth; });
+  return sorted;
+}
+
+Status TrialLog::Append(Trial trial) {
+  if (!path_.empty()) {
+    std::string longer = text_ + DumpJson(TrialToJson(trial)) + "\n";
+    NEXUS_RETURN_IF_ERROR(WriteFileAtomically(*fs_, path_, longer));
+    text_ = std::move(longer);
+  }
+  std::string key = trial.Key();
+  trials_.insert_or_assign(std::move(key), std::move(trial));
+  return Status::Ok();
+}
+
+}  // namespace nexus::calibrate

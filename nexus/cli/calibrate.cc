@@ -1,0 +1,244 @@
+// nexus calibrate: measure how far splicing this model may go, and keep it as
+// the profile that the engine follows.
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <ctime>
+
+#include "nexus/calibrate/fidelity_cells.h"
+#include "nexus/calibrate/fidelity_plots.h"
+#include "nexus/calibrate/profile_fit.h"
+#include "nexus/calibrate/trial_log.h"
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/engine/compile_tools.h"
+
+namespace nexus::cli {
+namespace {
+
+using calibrate::StudyArm;
+using calibrate::StudyOptions;
+using calibrate::Trial;
+using engine::RepairProfile;
+using engine::RepairRow;
+
+struct CalibrateFlags {
+  std::vector<int> depths = {256, 1024, 2048, 4096};
+  int tools = 8;
+  int contexts = engine::kDefaultCompileContexts;
+  bool quick = false;
+  std::string out;
+  std::string trials_file;
+};
+
+StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
+  StudyOptions options;
+  options.depths = flags.depths;
+  options.tools = flags.tools;
+  if (flags.quick) {
+    options.depths = {256, 1024};
+    options.tools = 4;
+  }
+  // Blocks, question and call want room behind the deepest history.
+  constexpr int kRoom = 1024;
+  if (context_train > 0) {
+    std::erase_if(options.depths,
+                  [&](int depth) { return depth + kRoom > context_train; });
+  }
+  using kv::RepairPolicy;
+  // The oracle (deviation) is no candidate: it shows what the best ranking of
+  // tokens would bring.
+  constexpr std::array<std::pair<RepairPolicy, double>, 8> kArms = {
+      {{RepairPolicy::kNone, 0},
+       {RepairPolicy::kSuffix, 0.22},
+       {RepairPolicy::kHead, 0.22},
+       {RepairPolicy::kSensitivity, 0.08},
+       {RepairPolicy::kSensitivity, 0.15},
+       {RepairPolicy::kSensitivity, 0.22},
+       {RepairPolicy::kSensitivity, 0.30},
+       {RepairPolicy::kDeviation, 0.22}}};
+  for (const auto& [policy, share] : kArms) {
+    options.arms.push_back({policy, share, flags.contexts});
+  }
+  return options;
+}
+
+std::string Today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
+  return text;
+}
+
+// "Qwen2.5 Coder 0.5B Instruct" -> "qwen2.5-coder-0.5b-instruct".
+std::string Slug(const std::string& name) {
+  std::string slug;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '.') {
+      slug += static_cast<char>(std::tolower(byte));
+    } else if (!slug.empty() && slug.back() != '-') {
+      slug += '-';
+    }
+  }
+  while (slug.ends_with('-')) slug.pop_back();
+  return slug.empty() ? "model" : slug;
+}
+
+std::string FileStem(const engine::Engine& engine) {
+  return Slug(engine.model().info().name) + "-" +
+         engine.fingerprint(kv::BlockKind::kSplice).model_sha256.substr(0, 8);
+}
+
+void PrintRows(const RepairProfile& profile) {
+  std::printf("%-9s %9s  %-24s %8s %7s %6s\n", "budget", "up to", "repair",
+              "KL mean", "top-1", "TTFT");
+  for (const RepairRow& row : profile.rows) {
+    std::string repair = "prefill";
+    if (!row.prefill) {
+      repair = std::string(kv::RepairPolicyName(row.policy));
+      char share[16];
+      std::snprintf(share, sizeof share, ", %.0f %%", 100 * row.share);
+      if (row.share > 0) repair += share;
+    }
+    std::printf(
+        "%-9s %9s  %-24s %8.4f %6.1f%% %5.1fx%s\n",
+        std::string(engine::BudgetName(row.budget)).c_str(),
+        FormatCount(row.max_depth).c_str(), repair.c_str(), row.kl_mean,
+        100 * row.top1, row.prefill ? 1.0 : row.ttft_ratio,
+        row.prefill ? "  (KL and top-1 of the best that was tried)" : "");
+  }
+}
+
+Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
+                    const std::vector<Trial>& trials,
+                    const std::string& profile_path, RepairProfile* profile) {
+  FileSystem& fs = FileSystem::Default();
+  const std::vector<calibrate::FidelityCell> cells =
+      calibrate::GatherCells(trials);
+  calibrate::FitOptions fit;
+  fit.model = engine.model().info().name;
+  fit.made = Today();
+  fit.fingerprint = engine.fingerprint(kv::BlockKind::kSplice);
+  fit.compile_contexts = flags.contexts;
+  NEXUS_ASSIGN_OR_RETURN(*profile, calibrate::FitProfile(cells, fit));
+  profile->path = profile_path;
+  const size_t slash = profile_path.rfind('/');
+  const std::string dir =
+      slash == std::string::npos ? "." : profile_path.substr(0, slash);
+  NEXUS_RETURN_IF_ERROR(fs.CreateDirs(dir));
+  NEXUS_RETURN_IF_ERROR(WriteFileAtomically(
+      fs, profile_path, DumpJson(engine::ProfileToJson(*profile), 1) + "\n"));
+  std::string stem = profile_path;
+  if (stem.ends_with(".json")) stem.resize(stem.size() - 5);
+  const std::string title = profile->model + ", " + profile->made + ", " +
+                            std::to_string(trials.size()) + " trials";
+  NEXUS_RETURN_IF_ERROR(WriteFileAtomically(
+      fs, stem + ".svg",
+      calibrate::PlotFidelity(cells, title, flags.contexts)));
+  return WriteFileAtomically(
+      fs, stem + "-negative.svg",
+      calibrate::PlotNegativeResults(trials, title, flags.contexts));
+}
+
+int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
+  auto engine = MakeEngine(globals);
+  if (!engine.ok()) return Fail(engine.status());
+  StudyOptions options =
+      ToOptions(flags, (*engine)->model().info().context_train);
+  const std::string stem = FileStem(**engine);
+  const std::string out = !flags.out.empty()
+                              ? flags.out
+                              : engine::UserProfileDir() + "/" + stem + ".json";
+  std::string trials_file = flags.trials_file;
+  if (trials_file.empty()) {
+    const std::string dir = UserCacheDir() + "/calibrate";
+    const Status made = FileSystem::Default().CreateDirs(dir);
+    if (!made.ok()) return Fail(made);
+    trials_file = dir + "/" + stem + ".trials.jsonl";
+  }
+  auto log =
+      calibrate::TrialLog::Open(FileSystem::Default(), trials_file,
+                                calibrate::StudyIdentity(**engine, options));
+  if (!log.ok()) return Fail(log.status());
+  ProgressLine line("calibrate");
+  options.progress = [&](int done, int total, const std::string& what) {
+    line.Update(total > 0 ? static_cast<double>(done) / total : 0, what);
+  };
+  options.cancel = &Interrupted();
+  const std::map<std::string, Trial> done = log->trials();
+  const Status status = calibrate::RunFidelityStudy(
+      **engine, options, done,
+      [&](Trial trial) { return log->Append(std::move(trial)); });
+  line.Done();
+  if (!status.ok()) return Fail(status);
+  RepairProfile profile;
+  const Status written =
+      WriteResults(**engine, flags, log->Sorted(), out, &profile);
+  if (!written.ok()) return Fail(written);
+  if (globals.json) {
+    Json json = engine::ProfileToJson(profile);
+    json.erase("schema_version");
+    json["profile"] = out;
+    json["trials"] = trials_file;
+    PrintJson(json);
+    return kExitOk;
+  }
+  std::printf("%s: noise floor %.4f nats, top-1 %.1f %%\n\n",
+              profile.model.c_str(), profile.noise_kl,
+              100 * profile.noise_top1);
+  PrintRows(profile);
+  std::printf("\nprofile: %s (with plots beside it)\ntrials:  %s\n",
+              out.c_str(), trials_file.c_str());
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCalibrateCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
+  auto flags = std::make_shared<CalibrateFlags>();
+  CLI::App* command =
+      app->add_subcommand("calibrate",
+                          "Measure how much repair a splice of this model "
+                          "needs, by depth, and keep "
+                          "it as its profile");
+  command->add_option("MODEL", globals->model,
+                      "The same as --model, for convenience");
+  command
+      ->add_option("--depths", flags->depths,
+                   "Tokens of conversation before the schema; those beyond the "
+                   "model's context are left out")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--tools", flags->tools, "Tools of the built-in set")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--contexts", flags->contexts,
+                   "Compile contexts of the blocks that it is for")
+      ->check(CLI::Range(1, static_cast<int>(compile::CompileTexts().size())))
+      ->capture_default_str();
+  command->add_flag("--quick", flags->quick,
+                    "Four tools at two depths: minutes, wide intervals");
+  command
+      ->add_option("--out", flags->out,
+                   "Where to write the profile [profiles in the user's cache]")
+      ->type_name("FILE");
+  command
+      ->add_option("--trials", flags->trials_file,
+                   "Where trials are kept to go on from [in the user's cache]")
+      ->type_name("FILE");
+  AddModelFlags(command, globals.get());
+  AddJsonFlag(command, globals.get());
+  command->footer(
+      "Ctrl-C keeps what is measured; the same command goes on from there.");
+  command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
+}
+
+}  // namespace nexus::cli
