@@ -36,8 +36,8 @@ std::string FirstDifference(const Fingerprint& expected,
     const std::string& wanted = expected.*field.member;
     const std::string& present = found.*field.member;
     if (wanted == present) continue;
-    return std::string(field.name) + ": has '" + present +
-           "', model has '" + wanted + "'";
+    return std::string(field.name) + ": has '" + present + "', model has '" +
+           wanted + "'";
   }
   return "";
 }
