@@ -29,6 +29,7 @@ struct CalibrateFlags {
   int tools = 8;
   int contexts = engine::kDefaultCompileContexts;
   bool quick = false;
+  bool report_only = false;
   std::string out;
   std::string trials_file;
 };
@@ -171,9 +172,12 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
   };
   options.cancel = &Interrupted();
   const std::map<std::string, Trial> done = log->trials();
-  const Status status = calibrate::RunFidelityStudy(
-      **engine, options, done,
-      [&](Trial trial) { return log->Append(std::move(trial)); });
+  const Status status = flags.report_only
+                            ? Status::Ok()
+                            : calibrate::RunFidelityStudy(
+                                  **engine, options, done, [&](Trial trial) {
+                                    return log->Append(std::move(trial));
+                                  });
   line.Done();
   if (!status.ok()) return Fail(status);
   RepairProfile profile;
@@ -224,6 +228,8 @@ void AddCalibrateCommand(CLI::App* app, Action* action) {
                    "Compile contexts of the blocks that it is for")
       ->check(CLI::Range(1, static_cast<int>(compile::CompileTexts().size())))
       ->capture_default_str();
+  command->add_flag("--report-only", flags->report_only,
+                    "Measure nothing more: report what the trials hold");
   command->add_flag("--quick", flags->quick,
                     "Four tools at two depths: minutes, wide intervals");
   command
