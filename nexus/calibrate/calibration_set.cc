@@ -5,6 +5,7 @@
 #include <map>
 
 #include "nexus/base/json.h"
+#include "nexus/base/lines.h"
 #include "nexus/calibrate/calibration_data.h"
 #include "nexus/schema/tool_schema.h"
 
@@ -52,17 +53,13 @@ std::vector<ChatMessage> Conversation(const CalibrationHistory& history,
 }
 
 template <typename Visitor>
-Status ForEachLine(std::string_view source, std::string_view lines,
+Status ForEachJson(std::string_view source, std::string_view lines,
                    const Visitor& visit) {
-  while (!lines.empty()) {
-    const size_t end = std::min(lines.find('\n'), lines.size());
-    const std::string_view line = lines.substr(0, end);
-    lines.remove_prefix(std::min(lines.size(), end + 1));
-    if (line.empty()) continue;
+  return ForEachLine(lines, [&](std::string_view line, size_t) -> Status {
+    if (line.empty()) return Status::Ok();
     NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
-    NEXUS_RETURN_IF_ERROR(visit(json));
-  }
-  return Status::Ok();
+    return visit(json);
+  });
 }
 
 }  // namespace
@@ -70,7 +67,7 @@ Status ForEachLine(std::string_view source, std::string_view lines,
 Result<CalibrationSet> LoadCalibrationSet() {
   CalibrationSet set;
   std::map<std::string, size_t> index;
-  NEXUS_RETURN_IF_ERROR(ForEachLine(
+  NEXUS_RETURN_IF_ERROR(ForEachJson(
       "calibration tools", kCalibrationTools, [&](const Json& json) {
         NEXUS_ASSIGN_OR_RETURN(schema::ToolSchema tool,
                                schema::ParseTool(json, json.value("server", ""),
@@ -79,7 +76,7 @@ Result<CalibrationSet> LoadCalibrationSet() {
         set.cases.push_back({std::move(tool), {}});
         return Status::Ok();
       }));
-  NEXUS_RETURN_IF_ERROR(ForEachLine(
+  NEXUS_RETURN_IF_ERROR(ForEachJson(
       "calibration questions", kCalibrationQuestions, [&](const Json& json) {
         const auto found = index.find(json.value("tool", ""));
         if (found == index.end() || !json.contains("question")) {

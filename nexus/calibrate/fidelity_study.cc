@@ -112,13 +112,9 @@ class Study {
     NEXUS_ASSIGN_OR_RETURN(
         history_, HistoryOfDepth(engine_.planner(), set_.histories[job.history],
                                  job.depth));
-    size_t common = 0;
-    const size_t limit = std::min(session_->exact_count(), history_.size());
-    while (common < limit && session_->tokens()[common] == history_[common]) {
-      ++common;
-    }
-    NEXUS_RETURN_IF_ERROR(session_->TruncateTo(common));
-    common = session_->tokens().size();
+    NEXUS_RETURN_IF_ERROR(
+        session_->TruncateTo(session_->ExactPrefix(history_)));
+    const size_t common = session_->tokens().size();
     if (common == history_.size()) return Status::Ok();
     return session_->Append(std::span(history_).subspan(common),
                             llm::Logits::kNone);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nexus/base/hash.h"
+#include "nexus/base/lines.h"
 #include "nexus/calibrate/calibration_data.h"
 
 namespace nexus::calibrate {
@@ -19,6 +20,19 @@ std::string TextsHash() {
     hash.Update(text);
   }
   return ToHex(hash.Finish()).substr(0, 16);
+}
+
+Status CheckIdentity(const std::string& path, const Json& found,
+                     const Json& wanted) {
+  for (const auto& [field, value] : wanted.items()) {
+    if (found.is_object() && found.contains(field) && found[field] == value) {
+      continue;
+    }
+    return IncompatibleError(
+        path + ": holds trials of another study ('" + field +
+        "' differs); give another file, or delete this one");
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -48,28 +62,16 @@ Result<TrialLog> TrialLog::Open(FileSystem& fs, const std::string& path,
     return log;
   }
   NEXUS_ASSIGN_OR_RETURN(log.text_, fs.ReadFile(path));
-  std::string_view rest = log.text_;
-  for (int number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(rest.size(), end + 1));
-    const std::string source = path + ":" + std::to_string(number);
-    NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
-    if (number > 1) {
-      NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(json, source));
-      std::string key = trial.Key();
-      log.trials_.insert_or_assign(std::move(key), std::move(trial));
-      continue;
-    }
-    for (const auto& [field, value] : identity.items()) {
-      if (json.is_object() && json.contains(field) && json[field] == value) {
-        continue;
-      }
-      return IncompatibleError(
-          path + ": holds trials of another study ('" + field +
-          "' differs); give another file, or delete this one");
-    }
-  }
+  NEXUS_RETURN_IF_ERROR(ForEachLine(
+      log.text_, [&](std::string_view line, size_t number) -> Status {
+        const std::string source = path + ":" + std::to_string(number);
+        NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
+        if (number == 1) return CheckIdentity(path, json, identity);
+        NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(json, source));
+        std::string key = trial.Key();
+        log.trials_.insert_or_assign(std::move(key), std::move(trial));
+        return Status::Ok();
+      }));
   if (log.text_.empty()) log.text_ = DumpJson(identity) + "\n";
   if (!log.text_.ends_with('\n')) log.text_ += '\n';
   return log;

@@ -4,11 +4,9 @@
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/fidelity_study.h"
-#include "nexus/calibrate/trial_log.h"
 #include "nexus/cli/bench_commands.h"
 #include "nexus/cli/exit_code.h"
-#include "nexus/cli/interrupt.h"
-#include "nexus/cli/terminal.h"
+#include "nexus/cli/study_run.h"
 #include "nexus/engine/compile_tools.h"
 
 namespace nexus::cli {
@@ -155,25 +153,12 @@ int Run(const GlobalOptions& globals, const FidelityFlags& flags) {
   if (!options.ok()) return Fail(options.status());
   auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
-  ProgressLine line("bench fidelity");
-  options->progress = [&](int done, int total, const std::string& what) {
-    line.Update(total > 0 ? static_cast<double>(done) / total : 0, what);
-  };
-  options->cancel = &Interrupted();
-  auto log =
-      calibrate::TrialLog::Open(FileSystem::Default(), flags.trials_file,
-                                calibrate::StudyIdentity(**engine, *options));
-  if (!log.ok()) return Fail(log.status());
-  const std::map<std::string, Trial> done = log->trials();
-  const Status status = flags.report_only
-                            ? Status::Ok()
-                            : calibrate::RunFidelityStudy(
-                                  **engine, *options, done, [&](Trial trial) {
-                                    return log->Append(std::move(trial));
-                                  });
-  line.Done();
-  if (!status.ok()) return Fail(status);
-  const std::vector<Trial> trials = log->Sorted();
+  const auto studied = RunStudy(**engine, *options,
+                                {.title = "bench fidelity",
+                                 .trials_file = flags.trials_file,
+                                 .report_only = flags.report_only});
+  if (!studied.ok()) return Fail(studied.status());
+  const std::vector<Trial>& trials = *studied;
   if (!flags.plot.empty()) {
     const Status drawn =
         WriteFileAtomically(FileSystem::Default(), flags.plot,

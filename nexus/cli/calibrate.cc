@@ -8,10 +8,9 @@
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/profile_fit.h"
-#include "nexus/calibrate/trial_log.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
-#include "nexus/cli/interrupt.h"
+#include "nexus/cli/study_run.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/engine/compile_tools.h"
 
@@ -149,7 +148,7 @@ Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
 int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
   auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
-  StudyOptions options =
+  const StudyOptions options =
       ToOptions(flags, (*engine)->model().info().context_train);
   const std::string stem = FileStem(**engine);
   const std::string out = !flags.out.empty()
@@ -162,27 +161,13 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
     if (!made.ok()) return Fail(made);
     trials_file = dir + "/" + stem + ".trials.jsonl";
   }
-  auto log =
-      calibrate::TrialLog::Open(FileSystem::Default(), trials_file,
-                                calibrate::StudyIdentity(**engine, options));
-  if (!log.ok()) return Fail(log.status());
-  ProgressLine line("calibrate");
-  options.progress = [&](int done, int total, const std::string& what) {
-    line.Update(total > 0 ? static_cast<double>(done) / total : 0, what);
-  };
-  options.cancel = &Interrupted();
-  const std::map<std::string, Trial> done = log->trials();
-  const Status status = flags.report_only
-                            ? Status::Ok()
-                            : calibrate::RunFidelityStudy(
-                                  **engine, options, done, [&](Trial trial) {
-                                    return log->Append(std::move(trial));
-                                  });
-  line.Done();
-  if (!status.ok()) return Fail(status);
+  const auto trials = RunStudy(**engine, options,
+                               {.title = "calibrate",
+                                .trials_file = trials_file,
+                                .report_only = flags.report_only});
+  if (!trials.ok()) return Fail(trials.status());
   RepairProfile profile;
-  const Status written =
-      WriteResults(**engine, flags, log->Sorted(), out, &profile);
+  const Status written = WriteResults(**engine, flags, *trials, out, &profile);
   if (!written.ok()) return Fail(written);
   if (globals.json) {
     Json json = engine::ProfileToJson(profile);

@@ -6,6 +6,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_accumulator.h"
+#include "nexus/compile/splice_contents.h"
 #include "nexus/kv/block_writer.h"
 
 namespace nexus::compile {
@@ -16,13 +17,11 @@ constexpr llm::SequenceId kSequence = 0;
 kv::BlockMetadata MetadataFor(const CompileEnvironment& environment,
                               const CompileJob& job,
                               const std::string& recipe) {
-  kv::BlockMetadata metadata;
-  metadata.fingerprint = environment.fingerprint;
-  metadata.content = kv::SpliceContent(job.tokens, recipe);
-  metadata.schema_hash = job.schema_hash;
-  metadata.recipe = recipe;
-  metadata.tool_name = job.tool_name;
-  return metadata;
+  return SpliceMetadata(environment.fingerprint,
+                        {.tool_name = job.tool_name,
+                         .schema_hash = job.schema_hash,
+                         .recipe = recipe,
+                         .tokens = job.tokens});
 }
 
 Status Check(const CompileEnvironment& environment,
@@ -213,15 +212,9 @@ class Compiler {
 
   Status Store(const CompileJob& job, const BlockAccumulator& accumulator) {
     NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
-    kv::BlockContents contents;
-    contents.metadata = MetadataFor(environment_, job, options_.recipe);
-    contents.metadata.context_count = block.context_count;
-    contents.tokens = job.tokens;
-    contents.layers = layout_.layers;
-    contents.k = block.k;
-    contents.v = block.v;
-    contents.sensitivity = block.sensitivity;
-    contents.v_m2 = block.v_m2;
+    const kv::BlockContents contents =
+        SpliceContents(MetadataFor(environment_, job, options_.recipe),
+                       job.tokens, layout_, block);
     NEXUS_ASSIGN_OR_RETURN(
         const auto stored,
         environment_.store->Put(contents, {.replace = options_.recompile}));

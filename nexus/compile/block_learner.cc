@@ -5,6 +5,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_accumulator.h"
+#include "nexus/compile/splice_contents.h"
 #include "nexus/kv/block_folder.h"
 #include "nexus/kv/block_store.h"
 
@@ -30,17 +31,6 @@ Status Check(const CompileEnvironment& environment,
   return Status::Ok();
 }
 
-kv::BlockMetadata FirstMetadata(const CompileEnvironment& environment,
-                                const LearnRequest& request) {
-  kv::BlockMetadata metadata;
-  metadata.fingerprint = environment.fingerprint;
-  metadata.content = kv::SpliceContent(request.tokens, request.recipe);
-  metadata.schema_hash = request.schema_hash;
-  metadata.recipe = request.recipe;
-  metadata.tool_name = request.tool_name;
-  return metadata;
-}
-
 }  // namespace
 
 std::string TrafficRecipeName(const schema::SchemaFrame& frame) {
@@ -61,7 +51,11 @@ Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
   const kv::FolderLock lock(store.PathOf("learn.lock"), kLockTimeoutMs);
   const llm::KvLayout& layout = environment.access->layout();
   BlockAccumulator accumulator(layout, *environment.rope, token_count);
-  kv::BlockMetadata metadata = FirstMetadata(environment, request);
+  kv::BlockMetadata metadata = SpliceMetadata(
+      environment.fingerprint, {.tool_name = request.tool_name,
+                                .schema_hash = request.schema_hash,
+                                .recipe = request.recipe,
+                                .tokens = request.tokens});
   const Result<std::shared_ptr<const kv::KvBlock>> newest =
       store.Find(metadata.Key(), {.expected = &environment.fingerprint});
   if (newest.ok()) {
@@ -76,16 +70,8 @@ Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
   }
   NEXUS_RETURN_IF_ERROR(accumulator.Add(rows));
   NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
-  metadata.context_count = block.context_count;
-
-  kv::BlockContents contents;
-  contents.metadata = std::move(metadata);
-  contents.tokens = request.tokens;
-  contents.layers = layout.layers;
-  contents.k = block.k;
-  contents.v = block.v;
-  contents.sensitivity = block.sensitivity;
-  contents.v_m2 = block.v_m2;
+  const kv::BlockContents contents =
+      SpliceContents(std::move(metadata), request.tokens, layout, block);
   NEXUS_ASSIGN_OR_RETURN(const auto stored,
                          store.Put(contents, {.retire_older = true}));
   LearnReport report;

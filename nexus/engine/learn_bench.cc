@@ -8,6 +8,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_accumulator.h"
+#include "nexus/engine/bench_median.h"
 #include "nexus/engine/bench_text.h"
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/fidelity.h"
@@ -17,12 +18,6 @@ namespace nexus::engine {
 namespace {
 
 constexpr double kShares[] = {0, 0.22};
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 double Since(std::chrono::nanoseconds start) {
   return Milliseconds(Clock::Monotonic().Now() - start);

@@ -9,6 +9,7 @@
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_accumulator.h"
 #include "nexus/compile/list_tools.h"
+#include "nexus/compile/splice_contents.h"
 #include "nexus/kv/block_writer.h"
 
 namespace nexus::engine {
@@ -207,19 +208,13 @@ class ShuffleCompiler {
                const compile::BlockAccumulator& accumulator) {
     NEXUS_ASSIGN_OR_RETURN(const compile::AccumulatedBlock block,
                            accumulator.Finish());
-    kv::BlockContents contents;
-    contents.metadata.fingerprint = environment_.fingerprint;
-    contents.metadata.content = kv::SpliceContent(job.tokens, recipe_);
-    contents.metadata.schema_hash = job.schema_hash;
-    contents.metadata.recipe = recipe_;
-    contents.metadata.tool_name = job.tool_name;
-    contents.metadata.context_count = block.context_count;
-    contents.tokens = job.tokens;
-    contents.layers = layout_.layers;
-    contents.k = block.k;
-    contents.v = block.v;
-    contents.sensitivity = block.sensitivity;
-    contents.v_m2 = block.v_m2;
+    const kv::BlockContents contents = compile::SpliceContents(
+        compile::SpliceMetadata(environment_.fingerprint,
+                                {.tool_name = job.tool_name,
+                                 .schema_hash = job.schema_hash,
+                                 .recipe = recipe_,
+                                 .tokens = job.tokens}),
+        job.tokens, layout_, block);
     NEXUS_ASSIGN_OR_RETURN(
         const auto stored,
         environment_.store->Put(contents, {.replace = options_.recompile}));

@@ -149,13 +149,7 @@ class ListPreparer {
   // What the session holds exactly of the plan. The last token is always
   // decoded, for its logits.
   size_t Common() const {
-    const size_t limit = std::min(
-        {all_.size() - 1, session_.tokens_.size(), session_.exact_count_});
-    size_t common = 0;
-    while (common < limit && session_.tokens_[common] == all_[common]) {
-      ++common;
-    }
-    return common;
+    return std::min(session_.ExactPrefix(all_), all_.size() - 1);
   }
 
   Status BringElements(size_t first) {

@@ -40,13 +40,8 @@ Result<NextTurnReport> PrepareNextTurn(
   NextTurnReport report;
   NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> history,
                          planner.HistoryTokens(messages));
-  const size_t limit = std::min(session.exact_count(), history.size());
-  size_t common = 0;
-  while (common < limit && session.tokens()[common] == history[common]) {
-    ++common;
-  }
-  NEXUS_RETURN_IF_ERROR(session.TruncateTo(common));
-  common = session.tokens().size();
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(session.ExactPrefix(history)));
+  const size_t common = session.tokens().size();
   report.reused_tokens = static_cast<int>(common);
   NEXUS_ASSIGN_OR_RETURN(
       report.history_ready,

@@ -1,12 +1,13 @@
 #include "nexus/engine/next_turn_bench.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <map>
 
 #include "nexus/base/clock.h"
 #include "nexus/base/file_system.h"
+#include "nexus/base/lines.h"
+#include "nexus/engine/bench_median.h"
 #include "nexus/engine/next_turn.h"
 #include "nexus/engine/session.h"
 #include "nexus/engine/tool_forecast.h"
@@ -15,14 +16,6 @@ namespace nexus::engine {
 namespace {
 
 using llm::ChatMessage;
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 using ToolIndex = std::map<std::string, const schema::ToolSchema*>;
 
@@ -107,6 +100,27 @@ class Replay {
   std::vector<double> no_idle_ms_;
 };
 
+Result<ReplayConversation> ParseConversation(const Json& json,
+                                             const std::string& source) {
+  try {
+    ReplayConversation conversation;
+    for (const Json& turn : json.at("turns")) {
+      conversation.push_back(
+          {.user = turn.at("user").get<std::string>(),
+           .tool = turn.at("tool").get<std::string>(),
+           .arguments = turn.value("arguments", Json::object()),
+           .result = turn.value("result", std::string("{}"))});
+    }
+    return conversation;
+  } catch (const std::exception& error) {
+    return InvalidArgumentError(
+        source +
+        ": expected {\"turns\": [{\"user\", \"tool\", \"arguments\"?, "
+        "\"result\"?}]} (" +
+        error.what() + ")");
+  }
+}
+
 }  // namespace
 
 Result<std::vector<ReplayConversation>> ReadConversations(
@@ -114,32 +128,18 @@ Result<std::vector<ReplayConversation>> ReadConversations(
   NEXUS_ASSIGN_OR_RETURN(const std::string text,
                          FileSystem::Default().ReadFile(path));
   std::vector<ReplayConversation> conversations;
-  std::string_view rest = text;
-  for (int number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(rest.size(), end + 1));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string source = path + ":" + std::to_string(number);
-    NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
-    try {
-      ReplayConversation conversation;
-      for (const Json& turn : json.at("turns")) {
-        conversation.push_back(
-            {.user = turn.at("user").get<std::string>(),
-             .tool = turn.at("tool").get<std::string>(),
-             .arguments = turn.value("arguments", Json::object()),
-             .result = turn.value("result", std::string("{}"))});
-      }
-      conversations.push_back(std::move(conversation));
-    } catch (const std::exception& error) {
-      return InvalidArgumentError(
-          source +
-          ": expected {\"turns\": [{\"user\", \"tool\", \"arguments\"?, "
-          "\"result\"?}]} (" +
-          error.what() + ")");
-    }
-  }
+  NEXUS_RETURN_IF_ERROR(
+      ForEachLine(text, [&](std::string_view line, size_t number) -> Status {
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+          return Status::Ok();
+        }
+        const std::string source = path + ":" + std::to_string(number);
+        NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
+        NEXUS_ASSIGN_OR_RETURN(ReplayConversation conversation,
+                               ParseConversation(json, source));
+        conversations.push_back(std::move(conversation));
+        return Status::Ok();
+      }));
   return conversations;
 }
 

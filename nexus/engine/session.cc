@@ -102,6 +102,16 @@ Status Session::TruncateTo(size_t count) {
   return Status::Ok();
 }
 
+size_t Session::ExactPrefix(std::span<const Token> tokens) const {
+  const size_t limit = std::min(tokens.size(), exact_count_);
+  const auto held = tokens_.begin();
+  return static_cast<size_t>(
+      std::mismatch(held, held + static_cast<std::ptrdiff_t>(limit),
+                    tokens.begin())
+          .first -
+      held);
+}
+
 Status Session::SplicingReady() const {
   NEXUS_RETURN_IF_ERROR(engine_->splice_status());
   NEXUS_RETURN_IF_ERROR(engine_->store_status());
@@ -248,9 +258,7 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
 
   // What the session already holds exactly. The last token is always decoded,
   // for its logits.
-  const size_t limit = std::min({all.size() - 1, tokens_.size(), exact_count_});
-  size_t common = 0;
-  while (common < limit && tokens_[common] == all[common]) ++common;
+  size_t common = std::min(ExactPrefix(all), all.size() - 1);
   const size_t block_begin = plan.history.size();
   const size_t block_end = block_begin + plan.block.size();
   const bool prefix_allowed =

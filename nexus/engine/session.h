@@ -75,6 +75,8 @@ class Session {
   // restored exactly (a spliced token and all behind it are not).
   std::span<const llm::Token> tokens() const { return tokens_; }
   size_t exact_count() const { return exact_count_; }
+  // How many of the first of these tokens the session holds exactly.
+  size_t ExactPrefix(std::span<const llm::Token> tokens) const;
 
   // Drops everything from `count` tokens on.
   Status TruncateTo(size_t count);

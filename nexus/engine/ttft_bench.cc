@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/engine/bench_median.h"
 #include "nexus/engine/bench_text.h"
 #include "nexus/engine/call_generator.h"
 #include "nexus/engine/compile_tools.h"
@@ -20,20 +21,6 @@ namespace nexus::engine {
 namespace {
 
 using llm::Token;
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(),
-                   values.begin() + static_cast<std::ptrdiff_t>(middle),
-                   values.end());
-  if (values.size() % 2 == 1) return values[middle];
-  const double above = values[middle];
-  return (above + *std::max_element(
-                      values.begin(),
-                      values.begin() + static_cast<std::ptrdiff_t>(middle))) /
-         2;
-}
 
 Result<int> BlockTokenCount(const Engine& engine,
                             const schema::ToolSchema& tool) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nexus/base/file_system.h"
+#include "nexus/base/lines.h"
 #include "nexus/schema/tool_schema.h"
 
 namespace nexus::schema {
@@ -96,22 +97,14 @@ Status AddList(const Json& list, const std::string& path,
 
 Status AddLines(std::string_view text, const std::string& path,
                 Collector* collector) {
-  size_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    const size_t end = text.find('\n');
-    const std::string_view line = Trim(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty()) continue;
+  return ForEachLine(text, [&](std::string_view raw, size_t number) {
+    const std::string_view line = Trim(raw);
+    if (line.empty()) return Status::Ok();
     const std::string source = path + ":" + std::to_string(number);
     auto value = ParseJson(line, source, kToolLimits);
-    if (!value.ok()) {
-      NEXUS_RETURN_IF_ERROR(collector->Skip(value.status()));
-      continue;
-    }
-    NEXUS_RETURN_IF_ERROR(collector->Add(*value, source));
-  }
-  return Status::Ok();
+    if (!value.ok()) return collector->Skip(value.status());
+    return collector->Add(*value, source);
+  });
 }
 
 // The whole text as one JSON value, where it is a list or a single tool printed

@@ -1,0 +1,36 @@
+#include "nexus/cli/study_run.h"
+
+#include <map>
+#include <utility>
+
+#include "nexus/calibrate/trial_log.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+
+namespace nexus::cli {
+
+using calibrate::Trial;
+using calibrate::TrialLog;
+
+Result<std::vector<Trial>> RunStudy(const engine::Engine& engine,
+                                    calibrate::StudyOptions options,
+                                    const StudyRun& run) {
+  NEXUS_ASSIGN_OR_RETURN(
+      TrialLog log, TrialLog::Open(FileSystem::Default(), run.trials_file,
+                                   calibrate::StudyIdentity(engine, options)));
+  if (run.report_only) return log.Sorted();
+  ProgressLine line(run.title);
+  options.progress = [&](int done, int total, const std::string& what) {
+    line.Update(total > 0 ? static_cast<double>(done) / total : 0, what);
+  };
+  options.cancel = &Interrupted();
+  const std::map<std::string, Trial> done = log.trials();
+  const Status status = calibrate::RunFidelityStudy(
+      engine, options, done,
+      [&](Trial trial) { return log.Append(std::move(trial)); });
+  line.Done();
+  if (!status.ok()) return status;
+  return log.Sorted();
+}
+
+}  // namespace nexus::cli
