@@ -31,13 +31,10 @@ Json AuditAnswer(const engine::Engine& engine, const engine::AskResult& result,
     Note("no audit: " + status.message());
     return {{"error", status.ToString()}};
   };
-  const auto block = engine.FindSplice(result.plan.block);
-  if (!block.ok()) return fail(block.status());
   engine::AuditRequest request;
   request.plan = &result.plan;
   request.generated = generated;
   request.prepare = prepare;
-  request.block = (*block)->key();
   const auto report = engine::AuditSplice(engine, request);
   if (!report.ok()) return fail(report.status());
   if (show) {

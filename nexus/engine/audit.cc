@@ -10,17 +10,20 @@
 namespace nexus::engine {
 namespace {
 
-// Blocks demoted before their model is.
+// Schemas demoted before their model is.
 constexpr int kModelBound = 3;
 
-std::string TallyName(const kv::BlockKey& block) {
-  return "audit:" + ToHex(block.Digest());
+std::string TallyName(const kv::BlockKey& schema) {
+  return "audit:" + ToHex(schema.Digest());
 }
-std::string DemotedName(const kv::BlockKey& block) {
-  return "demoted:" + ToHex(block.Digest());
+std::string DemotedName(const kv::BlockKey& schema) {
+  return "demoted:" + ToHex(schema.Digest());
 }
-std::string ModelName(const kv::BlockKey& block) {
-  return "demoted-model:" + ToHex(block.fingerprint);
+std::string SamplesName(const kv::BlockKey& schema) {
+  return "demoted-samples:" + ToHex(schema.Digest());
+}
+std::string ModelName(const kv::BlockKey& schema) {
+  return "demoted-model:" + ToHex(schema.fingerprint);
 }
 
 std::string Verdict(const AuditTally& tally, const BudgetLimits& limits) {
@@ -39,18 +42,20 @@ std::string Setting(kv::BlockStore& store, const std::string& name) {
   return text.ok() ? std::move(text).value() : std::string();
 }
 
-int DemotedBlocks(kv::BlockStore& store, const kv::BlockKey& block) {
-  return std::atoi(Setting(store, ModelName(block)).c_str());
+int Number(kv::BlockStore& store, const std::string& name) {
+  return std::atoi(Setting(store, name).c_str());
 }
 
-Status Demote(kv::BlockStore& store, const kv::BlockKey& block,
+Status Demote(kv::BlockStore& store, const kv::BlockKey& schema, int samples,
               const std::string& verdict) {
-  if (!Setting(store, DemotedName(block)).empty()) {
+  if (!Setting(store, DemotedName(schema)).empty()) {
     return Status::Ok();
   }
-  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(block), verdict));
-  const int demoted = DemotedBlocks(store, block) + 1;
-  return store.PutSetting(ModelName(block), std::to_string(demoted));
+  NEXUS_RETURN_IF_ERROR(
+      store.PutSetting(SamplesName(schema), std::to_string(samples)));
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(schema), verdict));
+  const int demoted = Number(store, ModelName(schema)) + 1;
+  return store.PutSetting(ModelName(schema), std::to_string(demoted));
 }
 
 }  // namespace
@@ -124,7 +129,8 @@ Result<AuditReport> AuditSplice(const Engine& engine,
   report.positions = static_cast<int>(stats.kl.size());
 
   kv::BlockStore& store = *engine.store();
-  const std::string name = TallyName(request.block);
+  const kv::BlockKey schema = engine.SchemaKey(request.plan->block);
+  const std::string name = TallyName(schema);
   AuditTally tally = TallyFromText(Setting(store, name));
   tally.Add(report);
   NEXUS_RETURN_IF_ERROR(store.PutSetting(name, DumpJson(TallyToJson(tally))));
@@ -134,36 +140,46 @@ Result<AuditReport> AuditSplice(const Engine& engine,
   report.broke_budget = BreaksBudget(tally, limits);
   report.verdict = Verdict(tally, limits);
   if (report.broke_budget) {
-    NEXUS_RETURN_IF_ERROR(Demote(store, request.block, report.verdict));
+    NEXUS_RETURN_IF_ERROR(
+        Demote(store, schema, spliced.block_samples, report.verdict));
   }
   return report;
 }
 
-Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& block) {
-  const std::string verdict = Setting(store, DemotedName(block));
+Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& schema) {
+  const std::string verdict = Setting(store, DemotedName(schema));
   if (!verdict.empty()) {
-    return UnimplementedError("splice: the block was demoted by " + verdict +
+    return UnimplementedError("splice: the schema was demoted by " + verdict +
                               "; `nexus compile --recompile` lifts it");
   }
-  const int demoted = DemotedBlocks(store, block);
+  const int demoted = Number(store, ModelName(schema));
   if (demoted >= kModelBound) {
     return UnimplementedError(
         "splice: audits demoted " + std::to_string(demoted) +
-        " blocks of this model, so none is spliced; `nexus compile "
+        " schemas of this model, so none is spliced; `nexus compile "
         "--recompile` of their tools lifts it");
   }
   return Status::Ok();
 }
 
-Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& block) {
-  NEXUS_RETURN_IF_ERROR(store.PutSetting(TallyName(block), ""));
-  if (Setting(store, DemotedName(block)).empty()) {
+Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& schema) {
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(TallyName(schema), ""));
+  if (Setting(store, DemotedName(schema)).empty()) {
     return Status::Ok();
   }
-  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(block), ""));
-  const int demoted = DemotedBlocks(store, block);
-  return store.PutSetting(ModelName(block),
+  NEXUS_RETURN_IF_ERROR(store.PutSetting(DemotedName(schema), ""));
+  const int demoted = Number(store, ModelName(schema));
+  return store.PutSetting(ModelName(schema),
                           std::to_string(std::max(0, demoted - 1)));
+}
+
+Status LiftDemotionIfLearned(kv::BlockStore& store, const kv::BlockKey& schema,
+                             int samples) {
+  if (Setting(store, DemotedName(schema)).empty() ||
+      samples < 2 * std::max(1, Number(store, SamplesName(schema)))) {
+    return Status::Ok();
+  }
+  return ClearDemotion(store, schema);
 }
 
 }  // namespace nexus::engine

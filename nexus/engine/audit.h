@@ -2,10 +2,11 @@
 //
 // After an answer, when nobody waits, the same prompt is prefilled as text in a
 // session of its own and both are fed the tokens that were generated. What is
-// found is added up for each block, in the store's settings; a block that
-// breaks its budget is demoted: from then on its tool is prefilled, with the
-// reason, until it is compiled anew. When several blocks of a model are
-// demoted, so is the model, until they are.
+// found is added up for each schema, in the store's settings; a schema whose
+// splices break their budget is demoted: from then on it is prefilled, with the
+// reason, until it is compiled anew or has learned as many samples again as it
+// had (every one of those prefills teaches one). When several schemas of a
+// model are demoted, so is the model, until they are lifted.
 #ifndef NEXUS_ENGINE_AUDIT_H_
 #define NEXUS_ENGINE_AUDIT_H_
 
@@ -25,11 +26,11 @@ struct AuditReport {
   double kl_mean = 0;
   double top1 = 0;
   int positions = 0;
-  bool broke_budget = false;  // with all audits of this block before it
+  bool broke_budget = false;  // with all audits of this schema before it
   std::string verdict;        // one line
 };
 
-// What the audits of one block have found so far.
+// What the audits of one schema's splices have found so far.
 struct AuditTally {
   int audits = 0;
   int positions = 0;
@@ -54,19 +55,24 @@ struct AuditRequest {
   const PromptPlan* plan = nullptr;
   std::span<const llm::Token> generated;  // the arguments' tokens
   PrepareOptions prepare;                 // as the answer was prepared
-  kv::BlockKey block;                     // that was spliced
 };
 
-// Adds the outcome to the block's tally and demotes where needed. Takes one
+// Adds the outcome to the schema's tally and demotes where needed. Takes one
 // prefill and one splice. kInvalidArgument: nothing was generated;
 // kUnavailable: the splice can't be had again (the block was evicted).
 Result<AuditReport> AuditSplice(const Engine& engine,
                                 const AuditRequest& request);
 
-// ok: this block may be spliced. kUnimplemented with the audit's verdict.
-Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& block);
-// Takes a demotion and its tally back: the block was compiled anew.
-Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& block);
+// `schema` is Engine::SchemaKey of the block's tokens: what is known of a
+// schema holds for whichever of its blocks is spliced.
+//
+// ok: it may be spliced. kUnimplemented with the audit's verdict.
+Status CheckDemotion(kv::BlockStore& store, const kv::BlockKey& schema);
+// Takes a demotion and its tally back: the schema was compiled anew.
+Status ClearDemotion(kv::BlockStore& store, const kv::BlockKey& schema);
+// The same if its block now has twice the samples that it was demoted with.
+Status LiftDemotionIfLearned(kv::BlockStore& store, const kv::BlockKey& schema,
+                             int samples);
 
 }  // namespace nexus::engine
 

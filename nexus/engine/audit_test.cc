@@ -80,11 +80,24 @@ class AuditTest : public ::testing::Test {
     options_.budget = Budget::kStrict;
   }
 
+  Result<AuditReport> Audit() {
+    return AuditSplice(
+        tiny_->engine(),
+        {.plan = &plan_, .generated = generated_, .prepare = options_});
+  }
+
+  // A text prefill of the plan, folded into its block.
+  void LearnOnce() {
+    ASSERT_OK(session_->TruncateTo(0));
+    ASSERT_OK(session_->Prepare(plan_, {.tier = Tier::kPrefill}).status());
+    ASSERT_OK_AND_ASSIGN(const compile::LearnReport learned,
+                         session_->Learn(plan_, tool_));
+    ASSERT_GT(learned.samples, 0) << learned.reason;
+  }
+
   Result<TierReport> Splice() { return session_->Prepare(plan_, options_); }
 
-  kv::BlockKey Key() {
-    return tiny_->engine().SpliceKey(plan_.block, kDefaultCompileContexts);
-  }
+  kv::BlockKey Key() { return tiny_->engine().SchemaKey(plan_.block); }
 
   std::unique_ptr<testing::TinyEngine> tiny_;
   schema::ToolSchema tool_;
@@ -97,11 +110,7 @@ class AuditTest : public ::testing::Test {
 TEST_F(AuditTest, ABrokenBudgetDemotesTheBlockUntilItIsLifted) {
   ASSERT_OK_AND_ASSIGN(const TierReport before, Splice());
   ASSERT_EQ(before.tier, Tier::kSplice);
-  ASSERT_OK_AND_ASSIGN(const AuditReport report,
-                       AuditSplice(tiny_->engine(), {.plan = &plan_,
-                                                     .generated = generated_,
-                                                     .prepare = options_,
-                                                     .block = Key()}));
+  ASSERT_OK_AND_ASSIGN(const AuditReport report, Audit());
   EXPECT_EQ(report.positions, 4);
   EXPECT_GT(report.kl_mean, 0);
   EXPECT_TRUE(report.broke_budget);
@@ -118,14 +127,33 @@ TEST_F(AuditTest, ABrokenBudgetDemotesTheBlockUntilItIsLifted) {
 }
 
 TEST_F(AuditTest, CompilingAnewLiftsADemotion) {
-  ASSERT_OK(AuditSplice(tiny_->engine(), {.plan = &plan_,
-                                          .generated = generated_,
-                                          .prepare = options_,
-                                          .block = Key()})
+  ASSERT_OK(AuditSplice(
+                tiny_->engine(),
+                {.plan = &plan_, .generated = generated_, .prepare = options_})
                 .status());
   EXPECT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
   ASSERT_OK(
       CompileTools(tiny_->engine(), {&tool_, 1}, {.recompile = true}).status());
+  EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
+}
+
+// The demoted schema's best block may be one that no compile run would touch.
+TEST_F(AuditTest, CompilingAnewLiftsTheDemotionOfALearnedBlock) {
+  ASSERT_OK(tiny_->engine().store()->Remove(
+      tiny_->engine().SpliceKey(plan_.block, kDefaultCompileContexts)));
+  LearnOnce();
+  ASSERT_OK(Audit().status());
+  ASSERT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
+  ASSERT_OK(
+      CompileTools(tiny_->engine(), {&tool_, 1}, {.recompile = true}).status());
+  EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
+}
+
+TEST_F(AuditTest, LearningAsManySamplesAgainLiftsADemotion) {
+  ASSERT_OK(Audit().status());
+  for (int i = 1; i < kDefaultCompileContexts; ++i) LearnOnce();
+  EXPECT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
+  LearnOnce();
   EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
 }
 
@@ -134,11 +162,7 @@ TEST_F(AuditTest, AFullRedecodeKeepsAnyBudget) {
   options_.policy = kv::RepairPolicy::kHead;
   options_.recompute_share = 0.99;
   options_.budget = Budget::kFast;
-  ASSERT_OK_AND_ASSIGN(const AuditReport report,
-                       AuditSplice(tiny_->engine(), {.plan = &plan_,
-                                                     .generated = generated_,
-                                                     .prepare = options_,
-                                                     .block = Key()}));
+  ASSERT_OK_AND_ASSIGN(const AuditReport report, Audit());
   EXPECT_FALSE(report.broke_budget);
   EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
 }
@@ -150,17 +174,13 @@ TEST_F(AuditTest, SeveralDemotedBlocksDemoteTheModel) {
     ASSERT_OK(CompileTools(tiny_->engine(), {&tool, 1}, {}).status());
     ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
                                           {&tool, 1}, ArgumentMode::kSchema));
-    ASSERT_OK(AuditSplice(tiny_->engine(), {.plan = &plan_,
-                                            .generated = generated_,
-                                            .prepare = options_,
-                                            .block = Key()})
-                  .status());
+    ASSERT_OK(Audit().status());
   }
   ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
                                         {&tool_, 1}, ArgumentMode::kSchema));
   const Status status = CheckDemotion(store, Key());
   EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("3 blocks of this model"));
+  EXPECT_THAT(status.message(), HasSubstr("3 schemas of this model"));
 }
 
 TEST_F(AuditTest, AnEvictedBlockIsSaidNotGuessed) {
@@ -168,11 +188,7 @@ TEST_F(AuditTest, AnEvictedBlockIsSaidNotGuessed) {
                        Result<schema::ToolSchema>(testing::SampleTool(9)));
   ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
                                         {&other, 1}, ArgumentMode::kSchema));
-  const Status status = AuditSplice(tiny_->engine(), {.plan = &plan_,
-                                                      .generated = generated_,
-                                                      .prepare = options_,
-                                                      .block = Key()})
-                            .status();
+  const Status status = Audit().status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_EQ(AuditSplice(tiny_->engine(), {.plan = &plan_}).status().code(),
             StatusCode::kInvalidArgument);

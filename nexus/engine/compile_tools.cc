@@ -57,8 +57,8 @@ Result<compile::CompileReport> CompileTools(
   if (!options.recompile) return report;
   // What an audit held against the old blocks says nothing of the new ones.
   for (const compile::CompileJob& job : jobs) {
-    NEXUS_RETURN_IF_ERROR(ClearDemotion(
-        *engine.store(), engine.SpliceKey(job.tokens, options.contexts)));
+    NEXUS_RETURN_IF_ERROR(
+        ClearDemotion(*engine.store(), engine.SchemaKey(job.tokens)));
   }
   return report;
 }

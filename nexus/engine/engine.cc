@@ -212,6 +212,12 @@ kv::BlockKey Engine::TrafficKey(std::span<const llm::Token> block) const {
               block, compile::TrafficRecipeName(planner_->frame()))};
 }
 
+kv::BlockKey Engine::SchemaKey(std::span<const llm::Token> block) const {
+  return {.fingerprint = fingerprint_.Digest(),
+          .kind = kv::BlockKind::kSplice,
+          .content = kv::SpliceContent(block, "")};
+}
+
 kv::BlockKey Engine::VariantKey(std::span<const llm::Token> preceding,
                                 std::span<const llm::Token> block) const {
   return {.fingerprint = variant_fingerprint_.Digest(),

@@ -165,7 +165,8 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
       block = options.study->block;
     } else {
       NEXUS_ASSIGN_OR_RETURN(block, FindPinned(plan.block));
-      NEXUS_RETURN_IF_ERROR(CheckDemotion(*engine_->store(), block->key()));
+      NEXUS_RETURN_IF_ERROR(
+          CheckDemotion(*engine_->store(), engine_->SchemaKey(plan.block)));
     }
   }
   const auto position = static_cast<llm::Position>(tokens_.size());
@@ -215,6 +216,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
   report->recompute_share = repair.share;
   report->staging_bytes = spliced.staging_bytes;
   report->block_bytes = block->file_bytes();
+  report->block_samples = block->metadata().context_count;
   report->block_file = block->path();
   // exact_count_ stays where the block begins: nothing behind it is exact.
   tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
@@ -345,6 +347,10 @@ Result<compile::LearnReport> Session::Learn(const PromptPlan& plan,
   if (report.status().code() == StatusCode::kNotFound) {
     nothing.reason = report.status().message();
     return nothing;
+  }
+  if (report.ok()) {
+    NEXUS_RETURN_IF_ERROR(LiftDemotionIfLearned(
+        *engine_->store(), engine_->SchemaKey(plan.block), report->samples));
   }
   return report;
 }
