@@ -50,18 +50,30 @@ EMBEDDING_NAMES = {
 }
 
 
-def gguf_name(name):
+# The head of a re-ranker, in the engine's names.
+HEAD_NAMES = {
+    "pooler.dense.weight": "cls.weight",
+    "pooler.dense.bias": "cls.bias",
+    "classifier.weight": "cls.output.weight",
+    "classifier.bias": "cls.output.bias",
+}
+
+
+def gguf_name(name, rank=False):
     """The engine's name of a tensor, or None for what embedding doesn't use."""
     if name in EMBEDDING_NAMES:
         return EMBEDDING_NAMES[name]
-    if name.startswith("pooler."):
-        return None
+    if name in HEAD_NAMES:
+        return HEAD_NAMES[name] if rank else None
     _, _, layer, rest = name.split(".", 3)
     module, kind = rest.rsplit(".", 1)
     return f"blk.{layer}.{LAYER_NAMES[module]}.{kind}"
 
 
-def write_gguf(gguf, model_dir, tensors, out):
+def write_gguf(gguf, model_dir, tensors, out, name="all-MiniLM-L6-v2",
+               rank=False):
+    """Returns the weights as the file holds them, rounded. `rank`: a re-ranker,
+    whose pooling gives one number."""
     config = json.loads((model_dir / "config.json").read_text())
     vocab = (model_dir / "vocab.txt").read_text(encoding="utf-8").splitlines()
     if len(vocab) != config["vocab_size"]:
@@ -69,7 +81,7 @@ def write_gguf(gguf, model_dir, tensors, out):
                  f"{config['vocab_size']}")
 
     writer = gguf.GGUFWriter(out, "bert")
-    writer.add_name("all-MiniLM-L6-v2")
+    writer.add_name(name)
     writer.add_license("apache-2.0")
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
@@ -80,7 +92,8 @@ def write_gguf(gguf, model_dir, tensors, out):
     writer.add_head_count(config["num_attention_heads"])
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
-    writer.add_pooling_type(gguf.PoolingType.MEAN)
+    writer.add_pooling_type(gguf.PoolingType.RANK if rank
+                            else gguf.PoolingType.MEAN)
     writer.add_token_type_count(config["type_vocab_size"])
 
     # The engine's WordPiece keeps a leading U+2581 on word starts where the original
@@ -106,13 +119,13 @@ def write_gguf(gguf, model_dir, tensors, out):
 
     used = {}
     for name, data in tensors.items():
-        target = gguf_name(name)
+        target = gguf_name(name, rank)
         if target is None:
             continue
         # Biases, norms and the two small tables that are added before the first norm
         # stay exact: 0.9 MB in all.
-        exact = data.ndim == 1 or target in ("position_embd.weight",
-                                             "token_types.weight")
+        exact = data.ndim == 1 or target in (
+            "position_embd.weight", "token_types.weight", "cls.output.weight")
         kind = (gguf.GGMLQuantizationType.F32
                 if exact else gguf.GGMLQuantizationType.Q8_0)
         packed = gguf.quants.quantize(np.ascontiguousarray(data), kind)
