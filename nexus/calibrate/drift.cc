@@ -49,18 +49,20 @@ Result<std::vector<float>> TokenDrift(const kv::KvBlock& block,
         std::to_string(layer_count));
   }
   std::vector<float> drift;
+  std::vector<float> stored;
   for (int token = 0; token < block.token_count(); ++token) {
     double sum = 0;
     for (size_t layer = 0; layer < layer_count; ++layer) {
       const llm::KvLayerShape& shape = block.layers()[layer];
-      const uint8_t* stored = block.VRow(layer, token);
+      stored.resize(shape.v_elements);
+      block.ReadV(layer, token, 1, stored.data());
       const uint8_t* truth =
           rows.v[layer].data() +
           block.VStrideBytes(layer) * static_cast<size_t>(token);
       double difference = 0;
       double norm = 0;
       for (size_t i = 0; i < shape.v_elements; ++i) {
-        const double have = Element(shape.v_type, stored, i);
+        const double have = static_cast<double>(stored[i]);
         const double want = Element(shape.v_type, truth, i);
         difference += (want - have) * (want - have);
         norm += have * have;
@@ -81,19 +83,21 @@ Result<std::vector<float>> KVarianceProxy(const kv::KvBlock& block,
         " layers, block has " + std::to_string(block.layers().size()));
   }
   std::vector<float> proxy;
+  std::vector<float> row;
   for (int token = 0; token < block.token_count(); ++token) {
     double sum = 0;
     size_t head_count = 0;
     for (size_t layer = 0; layer < head_dims.size(); ++layer) {
       const llm::KvLayerShape& shape = block.layers()[layer];
-      const uint8_t* row = block.KRow(layer, token);
+      row.resize(shape.k_elements);
+      block.ReadK(layer, token, 1, row.data());
       const size_t dim = head_dims[layer];
       for (size_t head = 0; dim > 0 && (head + 1) * dim <= shape.k_elements;
            ++head, ++head_count) {
         double mean = 0;
         double square = 0;
         for (size_t i = head * dim; i < (head + 1) * dim; ++i) {
-          const double value = Element(shape.k_type, row, i);
+          const double value = static_cast<double>(row[i]);
           mean += value;
           square += value * value;
         }

@@ -86,11 +86,8 @@ Result<BlockAccumulator> BlockAccumulator::Restore(const llm::KvLayout& layout,
   const auto tokens = static_cast<size_t>(block.token_count());
   const double degrees = std::min(samples, kv::kSampleWeightCap) - 1;
   for (size_t layer = 0; layer < layout.layers.size(); ++layer) {
-    const llm::KvLayerShape& shape = layout.layers[layer];
-    ToF32(shape.k_type, block.KRow(layer, 0), tokens * shape.k_elements,
-          restored.k_mean_[layer].data());
-    ToF32(shape.v_type, block.VRow(layer, 0), tokens * shape.v_elements,
-          restored.v_mean_[layer].data());
+    block.ReadK(layer, 0, block.token_count(), restored.k_mean_[layer].data());
+    block.ReadV(layer, 0, block.token_count(), restored.v_mean_[layer].data());
     for (size_t token = 0; token < tokens && samples > 1; ++token) {
       restored.v_m2_[layer][token] =
           has_m2 ? static_cast<double>(block.VM2(layer)[token])

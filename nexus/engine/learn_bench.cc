@@ -12,7 +12,7 @@
 #include "nexus/engine/bench_text.h"
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/fidelity.h"
-#include "nexus/simd/rope_rotate.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::engine {
 namespace {
@@ -47,21 +47,12 @@ std::vector<llm::ChatMessage> TestConversation(int n, int words) {
           {.role = "user", .content = BenchQuestion(12)}};
 }
 
-// Float16 rows of a stored block against float32 means: sums of squares.
+// Rows of a stored block against float32 means: sums of squares.
 struct Squares {
   double error = 0;
   double norm = 0;
 
-  void Add(const uint8_t* rows, llm::KvType type,
-           const std::vector<float>& mean) {
-    std::vector<float> stored(mean.size());
-    if (type == llm::KvType::kF16) {
-      simd::F16ToF32(reinterpret_cast<const uint16_t*>(rows), stored.data(),
-                     stored.size());
-    } else {
-      std::copy_n(reinterpret_cast<const float*>(rows), stored.size(),
-                  stored.begin());
-    }
+  void Add(const std::vector<float>& stored, const std::vector<float>& mean) {
     for (size_t i = 0; i < mean.size(); ++i) {
       const double difference = static_cast<double>(stored[i] - mean[i]);
       error += difference * difference;
@@ -82,9 +73,14 @@ Result<FoldError> MeasureFold(const kv::KvBlock& stored,
   double m2 = 0;
   for (size_t layer = 0; layer < stored.layers().size(); ++layer) {
     const llm::KvLayerShape& shape = stored.layers()[layer];
-    k.Add(stored.KRow(layer, 0), shape.k_type, exact.KMean(layer));
-    v.Add(stored.VRow(layer, 0), shape.v_type, exact.VMean(layer));
-    v_once.Add(once.v[layer].data(), shape.v_type, exact.VMean(layer));
+    std::vector<float> rows(exact.KMean(layer).size());
+    stored.ReadK(layer, 0, stored.token_count(), rows.data());
+    k.Add(rows, exact.KMean(layer));
+    rows.resize(exact.VMean(layer).size());
+    stored.ReadV(layer, 0, stored.token_count(), rows.data());
+    v.Add(rows, exact.VMean(layer));
+    kv::RowsToF32(shape.v_type, once.v[layer].data(), rows.size(), rows.data());
+    v_once.Add(rows, exact.VMean(layer));
     for (const float value : once.v_m2[layer]) m2 += static_cast<double>(value);
   }
   fold.k = k.Share();

@@ -18,9 +18,14 @@ namespace nexus::kv {
 inline constexpr std::array<uint8_t, 8> kBlockMagic = {0x89, 'N',  'X',  'B',
                                                        '\r', '\n', 0x1A, '\n'};
 
-inline constexpr uint32_t kBlockFormatVersion = 2;
-// What this writer's files ask of a reader: version 2 only added a section.
-inline constexpr uint32_t kBlockMinReaderVersion = 1;
+// The newest version that this reader knows.
+inline constexpr uint32_t kBlockFormatVersion = 3;
+// What the writer's files say: version 2 only added a section that older
+// readers skip. Rows in fewer bits are what they can't read, so only files that
+// hold such rows ask for a reader of version 3.
+inline constexpr uint32_t kBlockPlainVersion = 2;
+inline constexpr uint32_t kBlockPlainMinReader = 1;
+inline constexpr uint32_t kBlockStorageVersion = 3;
 // Files older than this are refused, files that ask for a reader newer than
 // kBlockFormatVersion too.
 inline constexpr uint32_t kBlockOldestReadable = 1;
@@ -48,15 +53,19 @@ inline constexpr size_t kHeaderFixedBytes = 64;
 
 inline constexpr size_t kSectionEntryBytes = 32;
 inline constexpr size_t kLayerEntryBytes = 16;
+inline constexpr size_t kStorageEntryBytes = 8;
 inline constexpr uint32_t kNoLayer = 0xFFFFFFFF;
 
 enum class SectionType : uint32_t {
   kMetadata = 1,     // JSON text
   kLayers = 2,       // kLayerEntryBytes a layer
   kTokens = 3,       // int32 a token
-  kKeys = 4,         // of one layer: [token][k_elements]
-  kValues = 5,       // of one layer: [token][v_elements]
+  kKeys = 4,         // of one layer: [token][k_elements], or see kStorage
+  kValues = 5,       // of one layer: [token][v_elements], or see kStorage
   kSensitivity = 6,  // float32 a token; absent when there is no profile
+  // kStorageEntryBytes a layer: how keys and values are encoded, see
+  // block_storage.h. Absent: as the layer's types say. Since version 3.
+  kStorage = 7,
   // Of one layer, float32 a token: summed squared deviations of V from its
   // mean. With it a block takes in further samples. Since version 2.
   kValueM2 = 18,

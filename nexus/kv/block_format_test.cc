@@ -18,6 +18,7 @@ namespace nexus::kv {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::FloatNear;
 using ::testing::IsEmpty;
 
 std::string SourcePath(const std::string& relative) {
@@ -60,14 +61,15 @@ class Example {
     metadata_.context_count = 2;
     metadata_.generation = 1;
   }
-  BlockContents Contents() const {
+  BlockContents Contents(const BlockStorage& storage = {}) const {
     return {.metadata = metadata_,
             .tokens = tokens_,
             .layers = layers_,
             .k = k_,
             .v = v_,
             .sensitivity = sensitivity_,
-            .v_m2 = v_m2_};
+            .v_m2 = v_m2_,
+            .storage = storage};
   }
 
  private:
@@ -163,15 +165,44 @@ TEST(BlockFormatTest, Version2AsksForAReaderOfVersion1) {
   EXPECT_EQ(LoadLittle<uint32_t>(bytes + kHeaderMinReaderOffset), 1U);
 }
 
-TEST(BlockFormatTest, WriterStillMakesTheGoldenFile) {
+constexpr BlockStorage kFewerBits = {RowStorage::kQ4, RowStorage::kQ8};
+
+TEST(BlockFormatTest, ReadsGoldenFileOfVersion3) {
+  ASSERT_OK_AND_ASSIGN(const auto block, KvBlock::Open(GoldenPath("v3")));
+  EXPECT_EQ(block->format_version(), 3U);
+  EXPECT_EQ(block->metadata(), Example().Contents().metadata);
+  EXPECT_EQ(block->storage(0), kFewerBits);
+  EXPECT_THAT(block->VM2(0), ElementsAre(0.0F, 0.1875F));
+  std::vector<float> k(4);
+  std::vector<float> v(4);
+  block->ReadK(0, 0, 2, k.data());
+  block->ReadV(0, 0, 2, v.data());
+  // The highest code is off by the scale's own rounding.
+  EXPECT_THAT(
+      k, ElementsAre(1.0F, 2.0F, FloatNear(3, 0.001F), FloatNear(4, 0.001F)));
+  EXPECT_THAT(v, ElementsAre(FloatNear(0.5F, 0.0002F), -0.5F, 0.25F,
+                             FloatNear(-0.25F, 0.0002F)));
+}
+
+// Rows as cached are written as version 2, to the byte; rows in fewer bits as
+// version 3.
+TEST(BlockFormatTest, WriterStillMakesTheGoldenFiles) {
   const ScopedTempDir dir;
-  const std::string path = dir.File("v2.nxb");
-  ASSERT_OK(WriteBlockFile(FileSystem::Default(), path, Example().Contents()));
-  ASSERT_OK_AND_ASSIGN(const std::string made,
-                       FileSystem::Default().ReadFile(path));
-  ASSERT_OK_AND_ASSIGN(const std::string golden,
-                       FileSystem::Default().ReadFile(GoldenPath("v2")));
-  EXPECT_EQ(made, golden);
+  const struct {
+    const char* version;
+    BlockStorage storage;
+  } cases[] = {{"v2", {}}, {"v3", kFewerBits}};
+  for (const auto& each : cases) {
+    const std::string path = dir.File("made.nxb");
+    ASSERT_OK(WriteBlockFile(FileSystem::Default(), path,
+                             Example().Contents(each.storage)));
+    ASSERT_OK_AND_ASSIGN(const std::string made,
+                         FileSystem::Default().ReadFile(path));
+    ASSERT_OK_AND_ASSIGN(
+        const std::string golden,
+        FileSystem::Default().ReadFile(GoldenPath(each.version)));
+    EXPECT_EQ(made, golden) << each.version;
+  }
 }
 
 TEST(BlockFormatTest, DocumentShowsTheGoldenFile) {

@@ -1,8 +1,10 @@
 #include "nexus/kv/block_index.h"
 
+#include <cmath>
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/kv/block_value.h"
 #include "nexus/kv/sqlite_db.h"
 
 namespace nexus::kv {
@@ -11,8 +13,10 @@ namespace {
 // "NxKv": tells our index from any other SQLite file.
 constexpr int64_t kApplicationId = 0x4E784B76;
 
-// use_order and not the clock decides what is evicted: two uses within a second
-// keep their order, and a clock that steps back does no harm.
+// use_order counts the store's uses and not the clock: two uses within a second
+// keep their order, and a clock that steps back does no harm. heat is
+// BlockInfo::heat in 65536ths (-1: none yet, what hits and use_order imply); it
+// came later and has a default, so programs that don't know it go on.
 constexpr char kCreateSql[] =
     "CREATE TABLE IF NOT EXISTS blocks("
     " file TEXT PRIMARY KEY, key TEXT NOT NULL, generation INTEGER NOT NULL,"
@@ -20,7 +24,7 @@ constexpr char kCreateSql[] =
     " recipe TEXT NOT NULL, model TEXT NOT NULL, tokens INTEGER NOT NULL,"
     " contexts INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     " last_use INTEGER NOT NULL DEFAULT 0, use_order INTEGER NOT NULL,"
-    " hits INTEGER NOT NULL DEFAULT 0);"
+    " hits INTEGER NOT NULL DEFAULT 0, heat INTEGER NOT NULL DEFAULT -1);"
     "CREATE INDEX IF NOT EXISTS blocks_use ON blocks(use_order);"
     "CREATE TABLE IF NOT EXISTS settings("
     " key TEXT PRIMARY KEY, value TEXT NOT NULL);";
@@ -35,16 +39,22 @@ constexpr char kUpsertSql[] =
     " contexts = ?10, bytes = ?11";
 
 constexpr char kTouchSql[] =
-    "UPDATE blocks SET hits = hits + 1, last_use = ?2,"
+    "UPDATE blocks SET hits = hits + 1, last_use = ?2, heat = ?3,"
     " use_order = (SELECT MAX(use_order) + 1 FROM blocks) WHERE file = ?1";
+
+constexpr char kHeatSql[] =
+    "SELECT heat, hits, use_order, (SELECT MAX(use_order) + 1 FROM blocks)"
+    " FROM blocks WHERE file = ?1";
 
 constexpr char kAddUsesSql[] =
     "UPDATE blocks SET hits = hits +"
-    " COALESCE((SELECT hits FROM blocks WHERE file = ?1), 0) WHERE file = ?2";
+    " COALESCE((SELECT hits FROM blocks WHERE file = ?1), 0),"
+    " heat = MAX(heat, COALESCE((SELECT heat FROM blocks WHERE file = ?1), -1))"
+    " WHERE file = ?2";
 
 constexpr char kListSql[] =
     "SELECT file, key, generation, kind, tool, schema_hash, recipe, model,"
-    " tokens, contexts, bytes, last_use, hits FROM blocks"
+    " tokens, contexts, bytes, last_use, hits, heat, use_order FROM blocks"
     " ORDER BY use_order DESC";
 
 Status CreateTables(SqliteDb& db) {
@@ -93,6 +103,27 @@ Status CheckIdentity(SqliteDb& db) {
   return Status::Ok();
 }
 
+constexpr double kHeatUnit = 65536;
+
+double HeatFrom(int64_t stored, int64_t hits, int64_t use_order) {
+  // Writing a block counts as a use: it has to prove itself first.
+  return stored >= 0 ? static_cast<double>(stored) / kHeatUnit
+                     : HeatOf(hits + 1, use_order);
+}
+
+// Tables of before the column. Another process may be adding it as well.
+Status AddHeat(SqliteDb& db) {
+  constexpr char kCountSql[] =
+      "SELECT COUNT(*) FROM pragma_table_info('blocks') WHERE name = 'heat'";
+  NEXUS_ASSIGN_OR_RETURN(const int64_t found, db.QueryInt(kCountSql));
+  if (found > 0) return Status::Ok();
+  Status status = db.Execute(
+      "ALTER TABLE blocks ADD COLUMN heat INTEGER NOT NULL DEFAULT -1");
+  if (status.ok()) return status;
+  NEXUS_ASSIGN_OR_RETURN(const int64_t now, db.QueryInt(kCountSql));
+  return now > 0 ? Status::Ok() : status;
+}
+
 BlockInfo InfoFrom(const SqliteStatement& row) {
   BlockInfo info;
   info.file_name = row.Text(0);
@@ -108,6 +139,7 @@ BlockInfo InfoFrom(const SqliteStatement& row) {
   info.bytes = static_cast<uint64_t>(row.Int(10));
   info.last_use_unix = row.Int(11);
   info.hits = row.Int(12);
+  info.heat = HeatFrom(row.Int(13), info.hits, row.Int(14));
   return info;
 }
 
@@ -117,6 +149,7 @@ struct BlockIndex::Impl {
   SqliteDb db;  // outlives the statements: declared first
   SqliteStatement upsert;
   SqliteStatement touch;
+  SqliteStatement heat;
   SqliteStatement erase;
   SqliteStatement add_uses;
   SqliteStatement list;
@@ -136,12 +169,14 @@ Result<std::unique_ptr<BlockIndex>> BlockIndex::Open(const std::string& path,
       impl->db.Execute("PRAGMA journal_mode = WAL;"
                        "PRAGMA synchronous = NORMAL"));
   NEXUS_RETURN_IF_ERROR(CheckIdentity(impl->db));
+  NEXUS_RETURN_IF_ERROR(AddHeat(impl->db));
   const struct {
     SqliteStatement* statement;
     const char* sql;
   } statements[] = {
       {&impl->upsert, kUpsertSql},
       {&impl->touch, kTouchSql},
+      {&impl->heat, kHeatSql},
       {&impl->erase, "DELETE FROM blocks WHERE file = ?1"},
       {&impl->add_uses, kAddUsesSql},
       {&impl->list, kListSql},
@@ -174,7 +209,19 @@ Status BlockIndex::Upsert(const BlockInfo& info) {
 }
 
 Status BlockIndex::Touch(const std::string& file_name) {
-  impl_->touch.Bind(1, file_name).Bind(2, UnixSeconds());
+  // Two processes that count at once may lose one use: it costs nothing but a
+  // slightly worse eviction.
+  int64_t heat = -1;
+  {
+    const ScopedReset reset(&impl_->heat);
+    impl_->heat.Bind(1, file_name);
+    NEXUS_ASSIGN_OR_RETURN(const bool has_row, impl_->heat.Step());
+    if (!has_row) return Status::Ok();
+    const double before =
+        HeatFrom(impl_->heat.Int(0), impl_->heat.Int(1), impl_->heat.Int(2));
+    heat = std::llround(HeatAfterUse(before, impl_->heat.Int(3)) * kHeatUnit);
+  }
+  impl_->touch.Bind(1, file_name).Bind(2, UnixSeconds()).Bind(3, heat);
   return impl_->touch.Run();
 }
 

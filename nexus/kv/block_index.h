@@ -32,6 +32,7 @@ struct BlockInfo {
   uint64_t bytes = 0;
   int64_t last_use_unix = 0;  // 0: never since it was written
   int64_t hits = 0;
+  double heat = 0;  // see block_value.h
 };
 
 // Thread-compatible: BlockStore locks around it.

@@ -7,6 +7,7 @@
 
 #include "nexus/base/hash.h"
 #include "nexus/kv/block_format.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::kv {
 
@@ -32,6 +33,7 @@ class BlockParser {
     NEXUS_RETURN_IF_ERROR(VerifySections());
     NEXUS_RETURN_IF_ERROR(ReadMetadata());
     NEXUS_RETURN_IF_ERROR(ReadLayers());
+    NEXUS_RETURN_IF_ERROR(ReadStorage());
     NEXUS_RETURN_IF_ERROR(ReadTokens());
     NEXUS_RETURN_IF_ERROR(ReadRows());
     return ReadM2();
@@ -194,6 +196,7 @@ class BlockParser {
   static bool IsSmall(const Section& section) {
     return section.type == static_cast<uint32_t>(SectionType::kMetadata) ||
            section.type == static_cast<uint32_t>(SectionType::kLayers) ||
+           section.type == static_cast<uint32_t>(SectionType::kStorage) ||
            section.type == static_cast<uint32_t>(SectionType::kTokens);
   }
 
@@ -321,6 +324,48 @@ class BlockParser {
     return Status::Ok();
   }
 
+  Result<RowStorage> Storage(uint64_t offset, RowStorage last) const {
+    const auto code = LoadLittle<uint16_t>(bytes_.data() + offset);
+    if (code <= static_cast<uint16_t>(last)) {
+      return static_cast<RowStorage>(code);
+    }
+    return Damaged(offset, "unknown storage of rows " + std::to_string(code));
+  }
+
+  Status ReadStorage() {
+    block_->storage_.resize(layer_count_);
+    if (!Has(SectionType::kStorage)) return Status::Ok();
+    NEXUS_ASSIGN_OR_RETURN(
+        const Section section,
+        FindSized(SectionType::kStorage, kNoLayer,
+                  uint64_t{layer_count_} * kStorageEntryBytes));
+    // An older reader would take the encoded rows for the layer's own types.
+    if (Field(kHeaderMinReaderOffset) < kBlockStorageVersion) {
+      return Damaged(kHeaderMinReaderOffset,
+                     "rows in fewer bits, but the file says that a reader of "
+                     "format " +
+                         std::to_string(Field(kHeaderMinReaderOffset)) +
+                         " will do, expected " +
+                         std::to_string(kBlockStorageVersion));
+    }
+    for (uint32_t i = 0; i < layer_count_; ++i) {
+      const uint64_t at = section.offset + uint64_t{kStorageEntryBytes} * i;
+      BlockStorage& storage = block_->storage_[i];
+      NEXUS_ASSIGN_OR_RETURN(storage.k, Storage(at, RowStorage::kQ4));
+      NEXUS_ASSIGN_OR_RETURN(storage.v, Storage(at + 2, RowStorage::kQ8));
+      if (Field(at + 4) != kStorageGroupTokens) {
+        return Damaged(at + 4, "groups of " + std::to_string(Field(at + 4)) +
+                                   " tokens, expected " +
+                                   std::to_string(kStorageGroupTokens));
+      }
+      if (header_metadata_.kind == BlockKind::kVariant &&
+          !storage.is_as_cached()) {
+        return Damaged(at, "a variant's rows in fewer bits");
+      }
+    }
+    return Status::Ok();
+  }
+
   Status ReadTokens() {
     NEXUS_ASSIGN_OR_RETURN(const Section section,
                            FindSized(SectionType::kTokens, kNoLayer,
@@ -372,20 +417,42 @@ class BlockParser {
     return values;
   }
 
+  // The limits of tokens and elements keep this below 2^43.
+  static uint64_t RowBytes(const EncodedShape& shape, uint64_t stride) {
+    return shape.storage == RowStorage::kAsCached ? stride * shape.tokens
+                                                  : shape.byte_count();
+  }
+
+  // A scale that is no number would put one into the cache that spreads to
+  // every token behind it.
+  Status CheckScales(const EncodedShape& shape, const Section& section) const {
+    if (shape.storage == RowStorage::kAsCached || !options_.verify_sections) {
+      return Status::Ok();
+    }
+    const std::optional<size_t> bad =
+        FindBadScale(shape, bytes_.data() + section.offset);
+    if (!bad.has_value()) return Status::Ok();
+    return Damaged(section.offset + *bad,
+                   "section type " + std::to_string(section.type) +
+                       " holds a scale or minimum that makes no float16");
+  }
+
   Status ReadRows() {
     llm::KvLayout layout;
     layout.layers = block_->layers_;
     for (uint32_t i = 0; i < layer_count_; ++i) {
-      // kMaxRowElements and kMaxTokens keep these, times the tokens, below
-      // 2^42.
       const uint64_t k_stride = layout.RowBytesK(i);
       const uint64_t v_stride = layout.RowBytesV(i);
+      const EncodedShape k_shape = block_->KShape(i);
+      const EncodedShape v_shape = block_->VShape(i);
       NEXUS_ASSIGN_OR_RETURN(
           const Section keys,
-          FindSized(SectionType::kKeys, i, k_stride * token_count_));
+          FindSized(SectionType::kKeys, i, RowBytes(k_shape, k_stride)));
       NEXUS_ASSIGN_OR_RETURN(
           const Section values,
-          FindSized(SectionType::kValues, i, v_stride * token_count_));
+          FindSized(SectionType::kValues, i, RowBytes(v_shape, v_stride)));
+      NEXUS_RETURN_IF_ERROR(CheckScales(k_shape, keys));
+      NEXUS_RETURN_IF_ERROR(CheckScales(v_shape, values));
       block_->keys_.push_back(bytes_.data() + keys.offset);
       block_->values_.push_back(bytes_.data() + values.offset);
       block_->k_stride_bytes_.push_back(k_stride);
@@ -413,6 +480,40 @@ Result<std::shared_ptr<const KvBlock>> KvBlock::Open(
   block->file_ = std::move(file);
   NEXUS_RETURN_IF_ERROR(BlockParser(block.get(), options).Parse());
   return std::shared_ptr<const KvBlock>(std::move(block));
+}
+
+uint64_t KvBlock::KBytes(size_t layer) const {
+  return storage_[layer].k == RowStorage::kAsCached
+             ? uint64_t{k_stride_bytes_[layer]} * tokens_.size()
+             : KShape(layer).byte_count();
+}
+
+uint64_t KvBlock::VBytes(size_t layer) const {
+  return storage_[layer].v == RowStorage::kAsCached
+             ? uint64_t{v_stride_bytes_[layer]} * tokens_.size()
+             : VShape(layer).byte_count();
+}
+
+void KvBlock::ReadK(size_t layer, int token, int count, float* out) const {
+  const auto rows = static_cast<size_t>(count);
+  const EncodedShape shape = KShape(layer);
+  if (shape.storage == RowStorage::kAsCached) {
+    RowsToF32(layers_[layer].k_type, KRow(layer, token), rows * shape.elements,
+              out);
+  } else {
+    DecodeRows(shape, keys_[layer], static_cast<size_t>(token), rows, out);
+  }
+}
+
+void KvBlock::ReadV(size_t layer, int token, int count, float* out) const {
+  const auto rows = static_cast<size_t>(count);
+  const EncodedShape shape = VShape(layer);
+  if (shape.storage == RowStorage::kAsCached) {
+    RowsToF32(layers_[layer].v_type, VRow(layer, token), rows * shape.elements,
+              out);
+  } else {
+    DecodeRows(shape, values_[layer], static_cast<size_t>(token), rows, out);
+  }
 }
 
 }  // namespace nexus::kv

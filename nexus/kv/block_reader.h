@@ -13,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "nexus/base/check.h"
 #include "nexus/base/mapped_file.h"
 #include "nexus/base/result.h"
 #include "nexus/kv/block_metadata.h"
+#include "nexus/kv/block_storage.h"
 #include "nexus/llm/kv_access.h"
 
 namespace nexus::kv {
@@ -60,20 +62,44 @@ class KvBlock {
     return v_m2_.empty() ? std::span<const float>() : v_m2_[layer];
   }
 
-  // Rows of consecutive tokens lie KStrideBytes (VStrideBytes) apart, with no
-  // gap. [token][k_elements] of the layer's type; row 0 is 64-byte aligned.
+  // How the rows are stored. The writer gives all layers one storage; a file
+  // may mix them, and says here what its first layer has.
+  BlockStorage storage() const { return storage_.front(); }
+  BlockStorage storage(size_t layer) const { return storage_[layer]; }
+  // Of all rows of a layer, as they are stored.
+  uint64_t KBytes(size_t layer) const;
+  uint64_t VBytes(size_t layer) const;
+
+  // Rows as they are mapped, only where storage(layer) is as cached. Those of
+  // consecutive tokens lie KStrideBytes (VStrideBytes) apart, with no gap.
+  // [token][k_elements] of the layer's type; row 0 is 64-byte aligned.
   const uint8_t* KRow(size_t layer, int token) const {
+    NEXUS_DCHECK(storage_[layer].k == RowStorage::kAsCached);
     return keys_[layer] + KStrideBytes(layer) * static_cast<size_t>(token);
   }
   const uint8_t* VRow(size_t layer, int token) const {
+    NEXUS_DCHECK(storage_[layer].v == RowStorage::kAsCached);
     return values_[layer] + VStrideBytes(layer) * static_cast<size_t>(token);
   }
+  // Of a row in the layer's type, however it is stored.
   size_t KStrideBytes(size_t layer) const { return k_stride_bytes_[layer]; }
   size_t VStrideBytes(size_t layer) const { return v_stride_bytes_[layer]; }
+
+  // Rows [token, token + count) in float32, however they are stored:
+  // [count][k_elements], [count][v_elements].
+  void ReadK(size_t layer, int token, int count, float* out) const;
+  void ReadV(size_t layer, int token, int count, float* out) const;
 
  private:
   friend class BlockParser;
   KvBlock() = default;
+
+  EncodedShape KShape(size_t layer) const {
+    return {storage_[layer].k, tokens_.size(), layers_[layer].k_elements};
+  }
+  EncodedShape VShape(size_t layer) const {
+    return {storage_[layer].v, tokens_.size(), layers_[layer].v_elements};
+  }
 
   MappedFile file_;
   BlockMetadata metadata_;
@@ -82,6 +108,7 @@ class KvBlock {
   std::span<const llm::Token> tokens_;
   std::span<const float> sensitivity_;
   std::vector<llm::KvLayerShape> layers_;
+  std::vector<BlockStorage> storage_;         // [layer]
   std::vector<const uint8_t*> keys_;          // [layer]
   std::vector<const uint8_t*> values_;        // [layer]
   std::vector<std::span<const float>> v_m2_;  // [layer], or empty

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -15,7 +16,9 @@
 #include "nexus/base/test_util.h"
 #include "nexus/base/unique_fd.h"
 #include "nexus/kv/block_format.h"
+#include "nexus/kv/block_rewrite.h"
 #include "nexus/kv/testing/sample_block.h"
+#include "nexus/simd/float16.h"
 
 namespace nexus::kv {
 namespace {
@@ -330,6 +333,225 @@ TEST_F(BlockReaderTest, RejectsDeviationsOfSomeLayersOnly) {
   const auto block = OpenWithField<uint32_t>(Entry(9), 77);
   EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
   EXPECT_THAT(block.status().message(), HasSubstr("type 18 for layer 1"));
+}
+
+// A block of 70 tokens (two groups) whose rows are numbers.
+class EncodedBlockTest : public BlockReaderTest {
+ protected:
+  static constexpr int kTokens = 70;
+
+  EncodedBlockTest()
+      : encoded_({.token_count = kTokens, .k_elements = 6, .v_elements = 4}) {
+    for (size_t layer = 0; layer < 2; ++layer) {
+      k_.push_back(Halves(6, 20.0F));
+      v_.push_back(Halves(4, 0.0F));
+    }
+  }
+
+  static std::vector<uint8_t> Halves(int elements, float offset) {
+    std::vector<uint8_t> bytes;
+    for (int i = 0; i < kTokens * elements; ++i) {
+      const float value = offset * static_cast<float>(i % elements) +
+                          std::sin(0.7F * static_cast<float>(i));
+      const uint16_t half = simd::F32ToF16Bits(value);
+      bytes.push_back(static_cast<uint8_t>(half & 0xFF));
+      bytes.push_back(static_cast<uint8_t>(half >> 8));
+    }
+    return bytes;
+  }
+
+  BlockContents Contents(const BlockStorage& storage) const {
+    BlockContents contents = encoded_.Contents();
+    contents.k = k_;
+    contents.v = v_;
+    contents.storage = storage;
+    return contents;
+  }
+
+  std::string BytesOf(const BlockStorage& storage) {
+    const std::string path = dir_.File("encoded.nxb");
+    EXPECT_OK(WriteBlockFile(FileSystem::Default(), path, Contents(storage)));
+    Result<std::string> bytes = FileSystem::Default().ReadFile(path);
+    EXPECT_OK(bytes);
+    return bytes.ok() ? *std::move(bytes) : std::string();
+  }
+
+  // Changes bytes of section `i` and seals its checksum and the header.
+  template <typename T>
+  static std::string WithSectionField(std::string bytes, size_t i,
+                                      size_t offset, T value) {
+    auto* data = reinterpret_cast<uint8_t*>(bytes.data());
+    const auto begin = LoadLittle<uint64_t>(data + Entry(i) + 8);
+    const auto size = LoadLittle<uint64_t>(data + Entry(i) + 16);
+    StoreLittle(value, data + begin + offset);
+    StoreLittle(Xxh3(data + begin, size), data + Entry(i) + 24);
+    Reseal(&bytes);
+    return bytes;
+  }
+
+  // Sections: metadata, layers, tokens, storage, sensitivity, keys, values...
+  static constexpr size_t kStorageSection = 3;
+  static constexpr size_t kKeysSection = 5;
+  static constexpr BlockStorage kQ8 = {RowStorage::kQ8, RowStorage::kQ8};
+  static constexpr BlockStorage kQ8K4 = {RowStorage::kQ4, RowStorage::kQ8};
+
+  SampleBlock encoded_;
+  std::vector<std::vector<uint8_t>> k_;
+  std::vector<std::vector<uint8_t>> v_;
+};
+
+TEST_F(EncodedBlockTest, ReadsRowsCloseToWhatWasWritten) {
+  for (const BlockStorage& storage : {BlockStorage{}, kQ8, kQ8K4}) {
+    const std::string bytes = BytesOf(storage);
+    ASSERT_OK_AND_ASSIGN(const uint64_t size,
+                         BlockFileBytes(Contents(storage)));
+    EXPECT_EQ(bytes.size(), size);
+    ASSERT_OK_AND_ASSIGN(const auto block, OpenBytes(bytes));
+    EXPECT_EQ(block->storage(1), storage);
+    EXPECT_EQ(block->metadata(), encoded_.metadata());
+    EXPECT_EQ(block->VM2(1).size(), static_cast<size_t>(kTokens));
+    // The movement of a channel is 2 wide: half a step, and float16's own.
+    const bool is_k4 = storage.k == RowStorage::kQ4;
+    for (size_t layer = 0; layer < 2; ++layer) {
+      std::vector<float> k(kTokens * 6);
+      std::vector<float> v(kTokens * 4);
+      block->ReadK(layer, 0, kTokens, k.data());
+      block->ReadV(layer, 0, kTokens, v.data());
+      const auto* k_halves = reinterpret_cast<const uint16_t*>(k_[0].data());
+      const auto* v_halves = reinterpret_cast<const uint16_t*>(v_[0].data());
+      for (size_t i = 0; i < k.size(); ++i) {
+        ASSERT_NEAR(k[i], simd::F16BitsToF32(k_halves[i]),
+                    is_k4 ? 0.11 : 0.045);
+      }
+      for (size_t i = 0; i < v.size(); ++i) {
+        ASSERT_NEAR(v[i], simd::F16BitsToF32(v_halves[i]), 0.006);
+      }
+      float last[6];
+      block->ReadK(layer, kTokens - 1, 1, last);
+      EXPECT_TRUE(std::equal(last, last + 6, k.end() - 6));
+    }
+  }
+}
+
+TEST_F(EncodedBlockTest, OnlyEncodedFilesAskForAReaderOfVersion3) {
+  const auto field = [](const std::string& bytes, size_t offset) {
+    return LoadLittle<uint32_t>(reinterpret_cast<const uint8_t*>(bytes.data()) +
+                                offset);
+  };
+  const std::string plain = BytesOf({});
+  EXPECT_EQ(field(plain, kHeaderVersionOffset), 2U);
+  EXPECT_EQ(field(plain, kHeaderMinReaderOffset), 1U);
+  const std::string encoded = BytesOf(kQ8);
+  EXPECT_EQ(field(encoded, kHeaderVersionOffset), 3U);
+  EXPECT_EQ(field(encoded, kHeaderMinReaderOffset), 3U);
+}
+
+TEST_F(EncodedBlockTest, RejectsTruncationAtEveryByte) {
+  EditedFile file(dir_.File("case.nxb"), BytesOf(kQ8K4));
+  for (size_t length = file.size(); length-- > 0;) {
+    file.Truncate(length);
+    ASSERT_EQ(KvBlock::Open(file.path()).status().code(),
+              StatusCode::kCorruption)
+        << length;
+  }
+}
+
+// Encoded rows behind a header that lets older readers in.
+TEST_F(EncodedBlockTest, RejectsAFileThatAsksForTooOldAReader) {
+  std::string bytes = BytesOf(kQ8);
+  auto* header = reinterpret_cast<uint8_t*>(bytes.data());
+  for (const uint32_t version : {1U, 2U}) {
+    StoreLittle(version, header + kHeaderMinReaderOffset);
+    Reseal(&bytes);
+    const auto block = OpenBytes(bytes);
+    EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
+    EXPECT_THAT(block.status().message(), HasSubstr("rows in fewer bits"));
+  }
+}
+
+TEST_F(EncodedBlockTest, RejectsStorageThatItDoesNotKnow) {
+  const std::string bytes = BytesOf(kQ8);
+  // K: 3 is unknown; V: 4 bits are for keys; groups of 32, 0 and 2^31 tokens.
+  for (const std::string& changed :
+       {WithSectionField<uint16_t>(bytes, kStorageSection, 0, 3),
+        WithSectionField<uint16_t>(bytes, kStorageSection, 8, 0xFFFF),
+        WithSectionField<uint16_t>(bytes, kStorageSection, 2, 2),
+        WithSectionField<uint32_t>(bytes, kStorageSection, 4, 32),
+        WithSectionField<uint32_t>(bytes, kStorageSection, 12, 0),
+        WithSectionField<uint32_t>(bytes, kStorageSection, 12, 1U << 31)}) {
+    const auto block = OpenBytes(changed);
+    EXPECT_EQ(block.status().code(), StatusCode::kCorruption) << block.status();
+  }
+}
+
+// The sections' sizes are those of the storage that the file names.
+TEST_F(EncodedBlockTest, RejectsSectionsOfAnotherStorage) {
+  const std::string bytes = BytesOf(kQ8);
+  constexpr uint16_t kOthers[] = {0, 2};
+  for (const uint16_t storage : kOthers) {
+    const auto block = OpenBytes(
+        WithSectionField<uint16_t>(bytes, kStorageSection, 0, storage));
+    EXPECT_EQ(block.status().code(), StatusCode::kCorruption);
+    EXPECT_THAT(block.status().message(), HasSubstr("section type 4"));
+  }
+}
+
+TEST_F(EncodedBlockTest, RejectsScalesThatAreNoNumbers) {
+  const std::string bytes = BytesOf(kQ8);
+  // NaN, infinities, -1.
+  constexpr uint16_t kBadScales[] = {0x7E00, 0x7C00, 0xFC00, 0xBC00};
+  for (const uint16_t bad : kBadScales) {
+    const std::string changed =
+        WithSectionField<uint16_t>(bytes, kKeysSection, 6, bad);
+    const auto block = OpenBytes(changed);
+    EXPECT_EQ(block.status().code(), StatusCode::kCorruption) << bad;
+    EXPECT_THAT(block.status().message(), HasSubstr("scale"));
+    EXPECT_OK(OpenBytes(changed, {.verify_sections = false}));
+  }
+}
+
+TEST_F(EncodedBlockTest, AVariantStaysExact) {
+  BlockContents contents = Contents(kQ8);
+  contents.metadata.kind = BlockKind::kVariant;
+  const auto refused =
+      WriteBlockFile(FileSystem::Default(), dir_.File("v.nxb"), contents);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(), HasSubstr("exact"));
+  std::string bytes = BytesOf(kQ8);
+  StoreLittle(static_cast<uint32_t>(BlockKind::kVariant),
+              reinterpret_cast<uint8_t*>(bytes.data()) + kHeaderKindOffset);
+  Reseal(&bytes);
+  EXPECT_EQ(OpenBytes(bytes).status().code(), StatusCode::kCorruption);
+}
+
+TEST_F(EncodedBlockTest, TheWriterRefusesWhatNoScaleReaches) {
+  const uint16_t nan = 0x7E00;
+  std::memcpy(k_[1].data() + 2 * (6 * 3 + 5), &nan, sizeof nan);
+  EXPECT_OK(
+      WriteBlockFile(FileSystem::Default(), dir_.File("a.nxb"), Contents({})));
+  const auto refused =
+      WriteBlockFile(FileSystem::Default(), dir_.File("b.nxb"), Contents(kQ8));
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().message(),
+              HasSubstr("layer 1: token 3, element 5"));
+  BlockContents v4 = Contents({RowStorage::kQ8, RowStorage::kQ4});
+  EXPECT_EQ(WriteBlockFile(FileSystem::Default(), dir_.File("b.nxb"), v4)
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(EncodedBlockTest, RewritesIntoAnotherStorage) {
+  ASSERT_OK_AND_ASSIGN(const auto plain, OpenBytes(BytesOf({})));
+  const std::string path = dir_.File("rewritten.nxb");
+  ASSERT_OK(RewriteBlock(FileSystem::Default(), *plain, kQ8K4, path));
+  ASSERT_OK_AND_ASSIGN(const std::string made,
+                       FileSystem::Default().ReadFile(path));
+  EXPECT_EQ(made, BytesOf(kQ8K4));
+  ASSERT_OK(RewriteBlock(FileSystem::Default(), *plain, {}, path));
+  ASSERT_OK_AND_ASSIGN(const std::string same,
+                       FileSystem::Default().ReadFile(path));
+  EXPECT_EQ(same, BytesOf({}));
 }
 
 TEST_F(BlockReaderTest, RejectsMetadataThatIsNotItsJson) {

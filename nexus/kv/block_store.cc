@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "nexus/kv/block_value.h"
+
 namespace nexus::kv {
 namespace {
 
@@ -354,7 +356,18 @@ void BlockStore::EvictToLimit(const std::string& keep) {
   // Blocks in use count as well: their files are there.
   uint64_t total = CountBytes();
   if (total <= options_.max_bytes) return;
-  for (const BlockInfo& info : ListOldestFirst()) {
+  std::vector<BlockInfo> infos = ListOldestFirst();
+  // Without an index nothing is known of uses: the oldest go first.
+  if (index_ != nullptr) {
+    const auto value = [](const BlockInfo& info) {
+      return LogBlockValue(info.heat, info.token_count, info.bytes);
+    };
+    std::stable_sort(infos.begin(), infos.end(),
+                     [&](const BlockInfo& a, const BlockInfo& b) {
+                       return value(a) < value(b);
+                     });
+  }
+  for (const BlockInfo& info : infos) {
     if (total <= options_.max_bytes) return;
     if (info.file_name == keep || IsPinned(info.file_name)) continue;
     if (UnlinkFile(info.file_name).ok()) total -= info.bytes;

@@ -31,7 +31,8 @@ namespace nexus::kv {
 
 struct BlockStoreOptions {
   std::string dir;
-  // Least recently used blocks go when a Put brings the files above this.
+  // The blocks of the least value (block_value.h) go when a Put brings the
+  // files above this.
   uint64_t max_bytes = uint64_t{4} << 30;
   FileSystem* file_system = nullptr;  // FileSystem::Default()
   // How long to wait for another process that writes the index.

@@ -13,6 +13,7 @@
 #include "nexus/base/fault_file_system.h"
 #include "nexus/base/test_util.h"
 #include "nexus/kv/block_format.h"
+#include "nexus/kv/sqlite_db.h"
 #include "nexus/kv/testing/sample_block.h"
 
 namespace nexus::kv {
@@ -320,6 +321,55 @@ TEST_F(BlockStoreTest, EvictsLeastRecentlyUsedFirst) {
   EXPECT_EQ(store->Find(Nth(1).Key()).status().code(), StatusCode::kNotFound);
   EXPECT_THAT(FilesEndingIn(".nxb"), SizeIs(3));
   EXPECT_LE(store->TotalBytes(), store->max_bytes());
+}
+
+// Most recently used isn't most used: a block that a tool list touched once
+// goes before one that every conversation needs.
+TEST_F(BlockStoreTest, EvictsTheBlockOfTheLeastValue) {
+  const auto store = OpenStore(3 * FileBytes());
+  for (int i = 0; i < 3; ++i) ASSERT_OK(store->Put(Nth(i).Contents()));
+  for (int use = 0; use < 5; ++use) ASSERT_OK(store->Find(Nth(0).Key()));
+  for (int use = 0; use < 5; ++use) ASSERT_OK(store->Find(Nth(1).Key()));
+  ASSERT_OK(store->Find(Nth(2).Key()));
+  EXPECT_THAT(Tools(*store), ElementsAre("tool2", "tool1", "tool0"));
+  ASSERT_OK(store->Put(Nth(3).Contents()));
+  EXPECT_THAT(Tools(*store), ElementsAre("tool3", "tool1", "tool0"));
+}
+
+// Of two blocks used alike the one that costs less for the same tokens stays.
+TEST_F(BlockStoreTest, EvictsTheBlockThatCostsMoreForItsTokens) {
+  const auto store = OpenStore(1 << 20);
+  const SampleBlock small = Nth(0);
+  const SampleBlock large(
+      {.k_elements = 64, .first_token = 7000, .tool_name = "large"});
+  BlockContents contents = large.Contents();
+  contents.sensitivity = {};
+  contents.v_m2 = {};
+  ASSERT_OK(store->Put(small.Contents()));
+  ASSERT_OK(store->Put(contents));
+  const uint64_t total = store->TotalBytes();
+  const auto limited = OpenStore(total);
+  ASSERT_OK(limited->Put(Nth(1).Contents()));
+  EXPECT_THAT(Tools(*limited), ElementsAre("tool1", "tool0"));
+}
+
+// A table of before the column: what it knows of uses counts.
+TEST_F(BlockStoreTest, TakesUpAnIndexWithoutHeat) {
+  {
+    const auto store = OpenStore();
+    for (int i = 0; i < 3; ++i) ASSERT_OK(store->Put(Nth(i).Contents()));
+    for (int use = 0; use < 3; ++use) ASSERT_OK(store->Find(Nth(0).Key()));
+  }
+  {
+    ASSERT_OK_AND_ASSIGN(SqliteDb db,
+                         SqliteDb::Open(dir_.File("index.sqlite"), 1000));
+    ASSERT_OK(db.Execute("ALTER TABLE blocks DROP COLUMN heat"));
+  }
+  const auto store = OpenStore(3 * FileBytes());
+  EXPECT_OK(store->index_status());
+  ASSERT_OK(store->Find(Nth(1).Key()));
+  ASSERT_OK(store->Put(Nth(3).Contents()));
+  EXPECT_THAT(Tools(*store), ElementsAre("tool3", "tool1", "tool0"));
 }
 
 TEST_F(BlockStoreTest, NeverEvictsABlockInUse) {

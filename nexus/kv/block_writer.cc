@@ -7,6 +7,7 @@
 
 #include "nexus/base/hash.h"
 #include "nexus/kv/block_format.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::kv {
 namespace {
@@ -94,6 +95,15 @@ Status Check(const BlockContents& contents) {
     return InvalidArgumentError(
         "block: generation, context count or position out of range");
   }
+  const BlockStorage& storage = contents.storage;
+  if (metadata.kind == BlockKind::kVariant && !storage.is_as_cached()) {
+    return InvalidArgumentError(
+        "block: a variant is exact and can't be stored as " +
+        BlockStorageName(storage));
+  }
+  if (storage.v == RowStorage::kQ4) {
+    return InvalidArgumentError("block: 4 bits are for keys, not for values");
+  }
   return Status::Ok();
 }
 
@@ -101,6 +111,8 @@ Status Check(const BlockContents& contents) {
 struct Plan {
   std::string metadata_json;
   std::vector<uint8_t> layer_table;
+  std::vector<uint8_t> storage_table;         // empty: as cached
+  std::vector<std::vector<uint8_t>> encoded;  // what sections point at
   std::vector<Section> sections;
   std::vector<uint64_t> offsets;  // of each section
   uint64_t header_bytes = 0;
@@ -121,7 +133,47 @@ std::vector<uint8_t> EncodeLayers(std::span<const llm::KvLayerShape> layers) {
   return bytes;
 }
 
-Status MakePlan(const BlockContents& contents, Plan* plan) {
+std::vector<uint8_t> EncodeStorage(const BlockContents& contents) {
+  if (contents.storage.is_as_cached()) return {};
+  std::vector<uint8_t> bytes(contents.layers.size() * kStorageEntryBytes);
+  for (size_t i = 0; i < contents.layers.size(); ++i) {
+    uint8_t* entry = bytes.data() + i * kStorageEntryBytes;
+    StoreLittle(static_cast<uint16_t>(contents.storage.k), entry);
+    StoreLittle(static_cast<uint16_t>(contents.storage.v), entry + 2);
+    StoreLittle(static_cast<uint32_t>(kStorageGroupTokens), entry + 4);
+  }
+  return bytes;
+}
+
+// A file's size doesn't need its encoded rows.
+enum class PlanFor { kSize, kWriting };
+
+// Rows of one layer as their section: where they lie, or encoded.
+Status AddRows(const EncodedShape& shape, llm::KvType type, PlanFor purpose,
+               const std::vector<uint8_t>& rows, Section section, Plan* plan) {
+  if (shape.storage == RowStorage::kAsCached) {
+    section.data = rows.data();
+    section.byte_count = rows.size();
+  } else {
+    section.byte_count = shape.byte_count();
+  }
+  if (shape.storage != RowStorage::kAsCached && purpose == PlanFor::kWriting) {
+    std::vector<float> floats(shape.tokens * shape.elements);
+    RowsToF32(type, rows.data(), floats.size(), floats.data());
+    std::vector<uint8_t>& encoded = plan->encoded.emplace_back();
+    encoded.resize(shape.byte_count());
+    const Status status = EncodeRows(shape, floats.data(), encoded.data());
+    if (!status.ok()) {
+      return status.WithContext("block: layer " +
+                                std::to_string(section.layer));
+    }
+    section.data = encoded.data();
+  }
+  plan->sections.push_back(section);
+  return Status::Ok();
+}
+
+Status MakePlan(const BlockContents& contents, PlanFor purpose, Plan* plan) {
   NEXUS_RETURN_IF_ERROR(Check(contents));
   plan->metadata_json = EncodeMetadataJson(contents.metadata);
   if (plan->metadata_json.size() > kMaxMetadataBytes) {
@@ -138,6 +190,12 @@ Status MakePlan(const BlockContents& contents, Plan* plan) {
       {SectionType::kTokens, kNoLayer, contents.tokens.data(),
        contents.tokens.size_bytes()},
   };
+  plan->storage_table = EncodeStorage(contents);
+  if (!plan->storage_table.empty()) {
+    plan->sections.push_back({SectionType::kStorage, kNoLayer,
+                              plan->storage_table.data(),
+                              plan->storage_table.size()});
+  }
   if (!contents.sensitivity.empty()) {
     plan->sections.push_back({SectionType::kSensitivity, kNoLayer,
                               contents.sensitivity.data(),
@@ -145,10 +203,14 @@ Status MakePlan(const BlockContents& contents, Plan* plan) {
   }
   for (size_t i = 0; i < contents.layers.size(); ++i) {
     const auto layer = static_cast<uint32_t>(i);
-    plan->sections.push_back({SectionType::kKeys, layer, contents.k[i].data(),
-                              contents.k[i].size()});
-    plan->sections.push_back({SectionType::kValues, layer, contents.v[i].data(),
-                              contents.v[i].size()});
+    const llm::KvLayerShape& shape = contents.layers[i];
+    const size_t tokens = contents.tokens.size();
+    NEXUS_RETURN_IF_ERROR(AddRows(
+        {contents.storage.k, tokens, shape.k_elements}, shape.k_type, purpose,
+        contents.k[i], {SectionType::kKeys, layer, nullptr, 0}, plan));
+    NEXUS_RETURN_IF_ERROR(AddRows(
+        {contents.storage.v, tokens, shape.v_elements}, shape.v_type, purpose,
+        contents.v[i], {SectionType::kValues, layer, nullptr, 0}, plan));
     if (contents.v_m2.empty()) continue;
     plan->sections.push_back({SectionType::kValueM2, layer,
                               contents.v_m2[i].data(),
@@ -171,8 +233,11 @@ std::vector<uint8_t> EncodeHeader(const BlockContents& contents,
   std::vector<uint8_t> header(plan.header_bytes);
   uint8_t* out = header.data();
   std::memcpy(out, kBlockMagic.data(), kBlockMagic.size());
-  StoreLittle(kBlockFormatVersion, out + kHeaderVersionOffset);
-  StoreLittle(kBlockMinReaderVersion, out + kHeaderMinReaderOffset);
+  const bool is_plain = contents.storage.is_as_cached();
+  StoreLittle(is_plain ? kBlockPlainVersion : kBlockStorageVersion,
+              out + kHeaderVersionOffset);
+  StoreLittle(is_plain ? kBlockPlainMinReader : kBlockStorageVersion,
+              out + kHeaderMinReaderOffset);
   StoreLittle(static_cast<uint32_t>(plan.header_bytes),
               out + kHeaderBytesOffset);
   StoreLittle(static_cast<uint32_t>(plan.sections.size()),
@@ -223,7 +288,7 @@ Status WriteTo(FileSystem& fs, const std::string& path,
 Result<uint64_t> WriteBlockFile(FileSystem& fs, const std::string& path,
                                 const BlockContents& contents) {
   Plan plan;
-  NEXUS_RETURN_IF_ERROR(MakePlan(contents, &plan));
+  NEXUS_RETURN_IF_ERROR(MakePlan(contents, PlanFor::kWriting, &plan));
   const std::string temporary = TemporaryNameFor(path);
   Status status = WriteTo(fs, temporary, contents, plan);
   if (status.ok()) status = fs.Rename(temporary, path);
@@ -245,7 +310,7 @@ Result<uint64_t> WriteBlockFile(FileSystem& fs, const std::string& path,
 
 Result<uint64_t> BlockFileBytes(const BlockContents& contents) {
   Plan plan;
-  NEXUS_RETURN_IF_ERROR(MakePlan(contents, &plan));
+  NEXUS_RETURN_IF_ERROR(MakePlan(contents, PlanFor::kSize, &plan));
   return plan.file_bytes;
 }
 

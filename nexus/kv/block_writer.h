@@ -13,6 +13,7 @@
 #include "nexus/base/file_system.h"
 #include "nexus/base/result.h"
 #include "nexus/kv/block_metadata.h"
+#include "nexus/kv/block_storage.h"
 #include "nexus/llm/kv_access.h"
 
 namespace nexus::kv {
@@ -29,6 +30,9 @@ struct BlockContents {
   std::span<const float> sensitivity;  // one a token, or empty
   // [layer] -> one a token: see SectionType::kValueM2. Or empty.
   std::span<const std::vector<float>> v_m2;
+  // The rows above are encoded into this as they are written. A variant is
+  // exact and stays as cached.
+  BlockStorage storage = {};
 };
 
 // Writes to a temporary name, fsyncs, renames, fsyncs the folder. Returns the

@@ -6,12 +6,15 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/kv/key_rotator.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::kv {
 namespace {
 
 // Rows of a mapped block on their way to the target position. `rotator` is null
-// for variants, whose keys are there already.
+// for variants, whose keys are there already and which are stored as cached.
+// Encoded rows are decoded a piece at a time and rounded once, after the
+// rotation.
 class BlockRowSource : public llm::KvRowSource {
  public:
   BlockRowSource(const KvBlock& block, const KeyRotator* rotator)
@@ -25,7 +28,20 @@ class BlockRowSource : public llm::KvRowSource {
       return;
     }
     auto* to = static_cast<uint8_t*>(out);
-    const bool is_f16 = block_.layers()[layer].k_type == llm::KvType::kF16;
+    const llm::KvLayerShape& shape = block_.layers()[layer];
+    if (block_.storage(layer).k != RowStorage::kAsCached) {
+      decoded_.resize(shape.k_elements * static_cast<size_t>(count));
+      block_.ReadK(layer, token, count, decoded_.data());
+      rotated_.resize(shape.k_elements);
+      const float* row = decoded_.data();
+      for (int i = token; i < token + count; ++i, to += stride) {
+        rotator_->Rotate(layer, i, row, rotated_.data());
+        RowsFromF32(shape.k_type, rotated_.data(), shape.k_elements, to);
+        row += shape.k_elements;
+      }
+      return;
+    }
+    const bool is_f16 = shape.k_type == llm::KvType::kF16;
     for (int i = token; i < token + count; ++i, to += stride) {
       const uint8_t* from = block_.KRow(layer, i);
       if (is_f16) {
@@ -39,15 +55,33 @@ class BlockRowSource : public llm::KvRowSource {
   }
 
   const void* VRow(size_t layer, int token) override {
-    return block_.VRow(layer, token);
+    if (block_.storage(layer).v == RowStorage::kAsCached) {
+      return block_.VRow(layer, token);
+    }
+    // A write asks for no more than a piece at a time.
+    const int count =
+        std::min(llm::kWritePieceTokens, block_.token_count() - token);
+    const llm::KvLayerShape& shape = block_.layers()[layer];
+    const size_t elements = shape.v_elements * static_cast<size_t>(count);
+    decoded_.resize(elements);
+    block_.ReadV(layer, token, count, decoded_.data());
+    v_rows_.resize(elements * ElementBytes(shape.v_type));
+    RowsFromF32(shape.v_type, decoded_.data(), elements, v_rows_.data());
+    return v_rows_.data();
   }
   size_t VStrideBytes(size_t layer) override {
     return block_.VStrideBytes(layer);
+  }
+  size_t byte_count() const {
+    return (decoded_.size() + rotated_.size()) * sizeof(float) + v_rows_.size();
   }
 
  private:
   const KvBlock& block_;
   const KeyRotator* rotator_;
+  std::vector<float> decoded_;
+  std::vector<float> rotated_;   // one row
+  std::vector<uint8_t> v_rows_;  // in the layer's type
 };
 
 std::string BlockName(const KvBlock& block) { return "block " + block.path(); }
@@ -190,6 +224,7 @@ Result<SpliceResult> Splice(llm::Context& context, llm::KvAccess& access,
     return status;
   }
   if (rotator) result.staging_bytes += rotator->byte_count();
+  result.staging_bytes += source.byte_count();
   return result;
 }
 
