@@ -167,6 +167,9 @@ std::string ArmName(const StudyArm& arm) {
   if (arm.share > 0) {
     name += " " + std::to_string(std::lround(100 * arm.share)) + " %";
   }
+  if (!arm.storage.is_as_cached()) {
+    name += " " + kv::BlockStorageName(arm.storage);
+  }
   return name;
 }
 
@@ -177,6 +180,7 @@ Json CellToJson(const FidelityCell& cell) {
           {"policy", kv::RepairPolicyName(cell.arm.policy)},
           {"budget", cell.arm.share},
           {"contexts", cell.arm.contexts},
+          {"storage", kv::BlockStorageName(cell.arm.storage)},
           {"recompute_share", cell.recompute_share},
           {"runs", cell.runs},
           {"kl_mean", cell.kl_mean},

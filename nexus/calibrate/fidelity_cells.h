@@ -50,7 +50,7 @@ struct DriftCorrelation {
 };
 DriftCorrelation Correlate(std::span<const Trial> trials);
 
-// "sensitivity 15 %"; the compile contexts aren't named.
+// "sensitivity 15 %", "none q8"; the compile contexts aren't named.
 std::string ArmName(const StudyArm& arm);
 
 Json CellToJson(const FidelityCell& cell);

@@ -12,6 +12,7 @@
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/fidelity.h"
 #include "nexus/engine/session.h"
+#include "nexus/kv/block_rewrite.h"
 
 namespace nexus::calibrate {
 namespace {
@@ -204,6 +205,20 @@ class Study {
         {.expected = &engine_.fingerprint(kv::BlockKind::kSplice)});
   }
 
+  // The same block as the arm stores it. It is unlinked once it is mapped.
+  Result<std::shared_ptr<const kv::KvBlock>> StoredAs(
+      std::shared_ptr<const kv::KvBlock> block,
+      const kv::BlockStorage& storage) const {
+    if (block->storage() == storage) return block;
+    FileSystem& fs = FileSystem::Default();
+    const std::string path =
+        TemporaryNameFor(engine_.store()->PathOf("study.nxb"));
+    NEXUS_RETURN_IF_ERROR(kv::RewriteBlock(fs, *block, storage, path));
+    auto rewritten = kv::KvBlock::Open(path);
+    static_cast<void>(fs.Remove(path));
+    return rewritten;
+  }
+
   Result<TrialArm> RunArm(const PromptPlan& plan, const StudyArm& arm,
                           const llm::KvRows& truth,
                           const FidelityReference& reference) {
@@ -212,7 +227,8 @@ class Study {
     options.policy = arm.policy;
     options.recompute_share = arm.share;
     engine::StudyInput input;
-    NEXUS_ASSIGN_OR_RETURN(input.block, BlockOf(plan, arm.contexts));
+    NEXUS_ASSIGN_OR_RETURN(const auto block, BlockOf(plan, arm.contexts));
+    NEXUS_ASSIGN_OR_RETURN(input.block, StoredAs(block, arm.storage));
     if (arm.policy == kv::RepairPolicy::kDeviation) {
       NEXUS_ASSIGN_OR_RETURN(input.deviation, TokenDrift(*input.block, truth));
     }

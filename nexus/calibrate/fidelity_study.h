@@ -22,6 +22,7 @@
 #include "nexus/base/result.h"
 #include "nexus/calibrate/calibration_set.h"
 #include "nexus/engine/engine.h"
+#include "nexus/kv/block_storage.h"
 #include "nexus/kv/recompute_plan.h"
 
 namespace nexus::calibrate {
@@ -30,6 +31,8 @@ struct StudyArm {
   kv::RepairPolicy policy = kv::RepairPolicy::kNone;
   double share = 0;  // of the block's tokens to re-decode
   int contexts = 4;  // compile contexts behind the block
+  // How the block's rows are stored: the store's block, written anew.
+  kv::BlockStorage storage = {};
 
   friend bool operator==(const StudyArm&, const StudyArm&) = default;
 };

@@ -15,6 +15,7 @@ Json ArmToJson(const TrialArm& arm) {
     json["policy"] = kv::RepairPolicyName(arm.arm.policy);
     json["share"] = arm.arm.share;
     json["contexts"] = arm.arm.contexts;
+    json["storage"] = kv::BlockStorageName(arm.arm.storage);
     json["recompute_share"] = arm.recompute_share;
     json["runs"] = arm.runs;
     json["ttft_ms"] = arm.ttft_ms;
@@ -34,8 +35,11 @@ TrialArm ArmFromJson(const Json& json) {
     const auto policy =
         kv::ParseRepairPolicy(json.at("policy").get<std::string>());
     if (!policy.has_value()) throw std::runtime_error("unknown policy");
+    const auto storage =
+        kv::ParseBlockStorage(json.value("storage", std::string("f16")));
+    if (!storage.has_value()) throw std::runtime_error("unknown storage");
     arm.arm = {*policy, json.at("share").get<double>(),
-               json.at("contexts").get<int>()};
+               json.at("contexts").get<int>(), *storage};
     arm.recompute_share = json.at("recompute_share").get<double>();
     arm.runs = json.at("runs").get<int>();
     arm.ttft_ms = json.at("ttft_ms").get<double>();

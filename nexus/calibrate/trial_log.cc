@@ -40,7 +40,12 @@ Status CheckIdentity(const std::string& path, const Json& found,
 Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
   Json arms = Json::array();
   for (const StudyArm& arm : options.arms) {
-    arms.push_back({kv::RepairPolicyName(arm.policy), arm.share, arm.contexts});
+    Json fields = {kv::RepairPolicyName(arm.policy), arm.share, arm.contexts};
+    // Logs of before there was a choice stay of the same study.
+    if (!arm.storage.is_as_cached()) {
+      fields.push_back(kv::BlockStorageName(arm.storage));
+    }
+    arms.push_back(std::move(fields));
   }
   // Depths and tools may grow from run to run: a trial doesn't depend on which
   // others there are.

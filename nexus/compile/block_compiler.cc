@@ -114,13 +114,14 @@ class Compiler {
         ++progress_.done;
       } else {
         seen.push_back(key.content);
-        Status stored = Stored(key);
-        if (stored.code() == StatusCode::kIncompatible) {
+        const Result<kv::BlockStorage> storage = Stored(key);
+        if (storage.status().code() == StatusCode::kIncompatible) {
           // Of another version of Nexus: Put wouldn't touch it.
-          Fail(job, std::move(stored));
-        } else if (stored.ok() && !options_.recompile) {
+          Fail(job, storage.status());
+        } else if (storage.ok() && !options_.recompile) {
           ++report_.already_present;
           ++progress_.done;
+          if (*storage != options_.storage) ++report_.stored_otherwise;
         } else {
           pending.push_back(&job);
         }
@@ -131,10 +132,11 @@ class Compiler {
 
   // Opened and verified, not only seen by name: a damaged file must be compiled
   // again.
-  Status Stored(const kv::BlockKey& key) {
-    return environment_.store
-        ->Find(key, {.expected = &environment_.fingerprint})
-        .status();
+  Result<kv::BlockStorage> Stored(const kv::BlockKey& key) {
+    NEXUS_ASSIGN_OR_RETURN(
+        const auto block,
+        environment_.store->Find(key, {.expected = &environment_.fingerprint}));
+    return block->storage();
   }
 
   int64_t TokensFor(std::span<const CompileJob* const> pending) const {
@@ -212,9 +214,10 @@ class Compiler {
 
   Status Store(const CompileJob& job, const BlockAccumulator& accumulator) {
     NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
-    const kv::BlockContents contents =
+    kv::BlockContents contents =
         SpliceContents(MetadataFor(environment_, job, options_.recipe),
                        job.tokens, layout_, block);
+    contents.storage = options_.storage;
     NEXUS_ASSIGN_OR_RETURN(
         const auto stored,
         environment_.store->Put(contents, {.replace = options_.recompile}));

@@ -59,6 +59,8 @@ struct CompileOptions {
   size_t memory_bytes = size_t{1} << 30;
   // Compiles even what the store has (the block there is replaced).
   bool recompile = false;
+  // Of the blocks that are written; one that is there keeps its own.
+  kv::BlockStorage storage = {};
   std::function<void(const CompileProgress&)> progress;
   // Looked at between decode calls; the context's own Cancel works within them.
   const std::atomic<bool>* cancel = nullptr;
@@ -72,6 +74,7 @@ struct CompileFailure {
 struct CompileReport {
   int compiled = 0;
   int already_present = 0;
+  int stored_otherwise = 0;  // of those, in another storage than asked for
   std::vector<CompileFailure> failures;
   int64_t tokens_decoded = 0;
   uint64_t bytes_written = 0;

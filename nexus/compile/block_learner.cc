@@ -58,7 +58,14 @@ Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
                                 .tokens = request.tokens});
   const Result<std::shared_ptr<const kv::KvBlock>> newest =
       store.Find(metadata.Key(), {.expected = &environment.fingerprint});
+  kv::BlockStorage storage;
   if (newest.ok()) {
+    storage = (*newest)->storage();
+    if (storage.k == kv::RowStorage::kQ4) {
+      LearnReport unchanged;
+      unchanged.reason = "4-bit keys are too coarse to take in a sample";
+      return unchanged;
+    }
     NEXUS_ASSIGN_OR_RETURN(
         accumulator,
         BlockAccumulator::Restore(layout, *environment.rope, **newest));
@@ -70,8 +77,9 @@ Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
   }
   NEXUS_RETURN_IF_ERROR(accumulator.Add(rows));
   NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
-  const kv::BlockContents contents =
+  kv::BlockContents contents =
       SpliceContents(std::move(metadata), request.tokens, layout, block);
+  contents.storage = storage;
   NEXUS_ASSIGN_OR_RETURN(const auto stored,
                          store.Put(contents, {.retire_older = true}));
   LearnReport report;

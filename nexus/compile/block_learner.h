@@ -8,7 +8,9 @@
 // A block file never changes: each fold writes the next generation beside the
 // newest and drops the older ones once it is in place, so a block that is
 // mapped stays what it was. When the new file can't be written the old one
-// stays and only the sample is lost.
+// stays and only the sample is lost. The next generation is stored as the one
+// before; of 4-bit keys there is none: a sample moves a mean by a 32nd, less
+// than half a step of theirs, and would be lost in the rounding.
 #ifndef NEXUS_COMPILE_BLOCK_LEARNER_H_
 #define NEXUS_COMPILE_BLOCK_LEARNER_H_
 

@@ -16,6 +16,7 @@ Result<compile::CompileReport> CompileTools(
   jobs.reserve(tools.size());
   int longest = 0;
   int missing = 0;
+  int stored_otherwise = 0;
   for (const schema::ToolSchema& tool : tools) {
     NEXUS_ASSIGN_OR_RETURN(
         std::vector<llm::Token> tokens,
@@ -26,12 +27,16 @@ Result<compile::CompileReport> CompileTools(
         engine.SpliceKey(tokens, options.contexts),
         {.expected = &engine.fingerprint(kv::BlockKind::kSplice)});
     missing += found.ok() ? 0 : 1;
+    if (found.ok() && (*found)->storage() != options.storage) {
+      ++stored_otherwise;
+    }
     jobs.push_back({.tool_name = schema::ToolId(tool),
                     .schema_hash = ToHex(schema::SchemaHash(tool)),
                     .tokens = std::move(tokens)});
   }
   compile::CompileReport nothing_to_do;
   nothing_to_do.already_present = static_cast<int>(jobs.size());
+  nothing_to_do.stored_otherwise = stored_otherwise;
   if (missing == 0 && !options.recompile) return nothing_to_do;
 
   const int cells = engine.options().context_tokens;
@@ -52,6 +57,7 @@ Result<compile::CompileReport> CompileTools(
           {.recipe =
                compile::RecipeName(engine.planner().frame(), options.contexts),
            .recompile = options.recompile,
+           .storage = options.storage,
            .progress = options.progress,
            .cancel = options.cancel}));
   if (!options.recompile) return report;

@@ -19,6 +19,7 @@ inline constexpr int kDefaultCompileContexts = 4;
 struct CompileToolsOptions {
   int contexts = kDefaultCompileContexts;
   bool recompile = false;
+  kv::BlockStorage storage = {};  // as compile::CompileOptions
   std::function<void(const compile::CompileProgress&)> progress;
   const std::atomic<bool>* cancel = nullptr;
 };
