@@ -16,9 +16,11 @@ namespace nexus::simd {
 // Symmetric quantisation: value ~ scale * int8, scale = max|x| / 127. Returns
 // the scale; all-zero (or non-finite) input gives scale 0 and zeros.
 float QuantizeInt8(const float* in, size_t n, int8_t* out);
+float QuantizeInt8Scalar(const float* in, size_t n, int8_t* out);
 
 // scores[r] = sum_c rows[r * row_stride + c] * query[c], as int32 (|sum| <=
 // 127 * 127 * columns, so columns up to 133,000 can't overflow).
+// No row byte may be -128 (QuantizeInt8 makes none); the query may hold any.
 // Any alignment works; 64-byte aligned rows are fastest. Nothing beyond
 // rows[r * row_stride + columns) or query[columns) is read.
 void Int8DotScan(const int8_t* rows, size_t row_count, size_t columns,
