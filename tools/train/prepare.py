@@ -58,9 +58,9 @@ def split_tools(sets, vectors, report):
             groups.join(key, ("text", number))
             if data_set.grouped:
                 groups.join(key, ("server", f"{data_set.name}/{tool['server']}"))
-    pairs = twin_pairs(list(texts), vectors)
     labelled = {texts[canonical(t)] for s in sets if s.name != "toucan"
                 for t in s.tools}
+    pairs = twin_pairs(list(texts), labelled, vectors)
     for a, b, _ in pairs:
         twins.join(("text", a), ("text", b))
         if a in labelled and b in labelled:
@@ -172,10 +172,11 @@ def main():
 
     def progress(done, total):
         print(f"embedded {done}/{total}", file=sys.stderr, flush=True)
-        if done % 2048 == 0 or done == total:
-            known = vectors.known
-            np.savez(cache, texts=np.array(list(known)),
+        known = vectors.known
+        with open(cache.with_suffix(".part"), "wb") as file:
+            np.savez(file, texts=np.array(list(known)),
                      rows=np.array(list(known.values())))
+        os.replace(cache.with_suffix(".part"), cache)
 
     vectors = Vectors(encoder, progress)
     if cache.exists():

@@ -20,7 +20,7 @@ LEAK_COSINE = 0.9
 LEAK_WORDS = 8
 # Pairs below this cosine of TF-IDF vectors are never near in the encoder's eyes:
 # they aren't compared. Sketches of 512 numbers are off by 0.04.
-CANDIDATE_COSINE = 0.55
+CANDIDATE_COSINE = 0.65
 SKETCH = 512
 
 
@@ -91,19 +91,24 @@ class Vectors:
 
     def add(self, texts):
         new = [t for t in dict.fromkeys(texts) if t not in self.known]
-        for start in range(0, len(new), 256):
-            part = new[start:start + 256]
+        for start in range(0, len(new), 128):
+            part = new[start:start + 128]
             self.known.update(zip(part, self.encoder.embed(part)))
-            self.progress(min(start + 256, len(new)), len(new))
+            self.progress(min(start + 128, len(new)), len(new))
 
     def cosine(self, a, b):
         return float(self.known[a] @ self.known[b])
 
 
-def twin_pairs(texts, vectors):
-    """Pairs (i, j, cosine) of different texts at TWIN_COSINE or nearer."""
+def twin_pairs(texts, labelled, vectors):
+    """Pairs (i, j, cosine) of different texts at TWIN_COSINE or nearer, one of each
+    among the numbers `labelled`: how distractors resemble each other is nobody's
+    question."""
     sketch = sketches(texts)
-    pairs = [(i, j) for i, j in near_pairs(sketch, sketch) if i < j]
+    own = sorted(labelled)
+    pairs = {(min(own[i], j), max(own[i], j))
+             for i, j in near_pairs(sketch[own], sketch) if own[i] != j}
+    pairs = sorted(pairs)
     vectors.add([texts[i] for pair in pairs for i in pair])
     found = [(i, j, vectors.cosine(texts[i], texts[j])) for i, j in pairs]
     return [p for p in found if p[2] >= TWIN_COSINE]
