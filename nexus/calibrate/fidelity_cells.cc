@@ -144,8 +144,8 @@ DriftCorrelation Correlate(std::span<const Trial> trials) {
         predicted.push_back(arm.predicted);
         predicted_kl.push_back(Mean(arm.kl));
       }
-      // The proxy knows nothing of a repair.
-      if (arm.arm.policy == kv::RepairPolicy::kNone) {
+      // The proxy knows nothing of a repair, nor of other cells.
+      if (arm.arm.policy == kv::RepairPolicy::kNone && arm.arm.shared == 0) {
         proxy.push_back(trial.k_variance);
         pure_kl.push_back(Mean(arm.kl));
       }
@@ -170,6 +170,9 @@ std::string ArmName(const StudyArm& arm) {
   if (!arm.storage.is_as_cached()) {
     name += " " + kv::BlockStorageName(arm.storage);
   }
+  if (arm.shared > 0) {
+    name += " @" + std::to_string(std::lround(100 * arm.shared)) + " %";
+  }
   return name;
 }
 
@@ -181,6 +184,7 @@ Json CellToJson(const FidelityCell& cell) {
           {"budget", cell.arm.share},
           {"contexts", cell.arm.contexts},
           {"storage", kv::BlockStorageName(cell.arm.storage)},
+          {"shared", cell.arm.shared},
           {"recompute_share", cell.recompute_share},
           {"runs", cell.runs},
           {"kl_mean", cell.kl_mean},

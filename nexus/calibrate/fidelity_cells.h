@@ -50,7 +50,8 @@ struct DriftCorrelation {
 };
 DriftCorrelation Correlate(std::span<const Trial> trials);
 
-// "sensitivity 15 %", "none q8"; the compile contexts aren't named.
+// "sensitivity 15 %", "none q8", "head 22 % @50 %" (shared history); the
+// compile contexts aren't named.
 std::string ArmName(const StudyArm& arm);
 
 Json CellToJson(const FidelityCell& cell);

@@ -108,17 +108,25 @@ class Study {
     return Status::Ok();
   }
 
-  // Whole turns of the job's history in the session, nothing behind them.
-  Status PlaceHistory(const Job& job) {
+  // Whole turns of the jobs' common history in the session, nothing behind
+  // them. On the way there the conversation blocks of all of the jobs are
+  // taken, so that the history is decoded once.
+  Status PlaceHistory(std::span<const Job> jobs) {
+    const Job& first = jobs.front();
     NEXUS_ASSIGN_OR_RETURN(
-        history_, HistoryOfDepth(engine_.planner(), set_.histories[job.history],
-                                 job.depth));
-    NEXUS_RETURN_IF_ERROR(
-        session_->TruncateTo(session_->ExactPrefix(history_)));
-    const size_t common = session_->tokens().size();
-    if (common == history_.size()) return Status::Ok();
-    return session_->Append(std::span(history_).subspan(common),
-                            llm::Logits::kNone);
+        history_, HistoryOfDepth(engine_.planner(),
+                                 set_.histories[first.history], first.depth));
+    conversation_blocks_.clear();
+    for (const double shared : Shares()) {
+      const auto count =
+          static_cast<size_t>(shared * static_cast<double>(history_.size()));
+      NEXUS_RETURN_IF_ERROR(Decode(std::span(history_).first(count)));
+      for (const Job& job : jobs) {
+        NEXUS_RETURN_IF_ERROR(CheckCancel());
+        NEXUS_RETURN_IF_ERROR(TakeBlock(job, count, shared));
+      }
+    }
+    return Decode(history_);
   }
 
   Result<Trial> Run(const Job& job) {
@@ -149,7 +157,7 @@ class Study {
     for (const StudyArm& arm : options_.arms) {
       NEXUS_RETURN_IF_ERROR(CheckCancel());
       NEXUS_ASSIGN_OR_RETURN(TrialArm result,
-                             RunArm(plan, arm, truth, reference));
+                             RunArm(plan, trial.tool, arm, truth, reference));
       trial.arms.push_back(std::move(result));
     }
     NEXUS_RETURN_IF_ERROR(Correlate(plan, truth, &trial));
@@ -166,6 +174,40 @@ class Study {
   }
 
  private:
+  // Of the history at which conversation blocks are taken, rising.
+  std::set<double> Shares() const {
+    std::set<double> shares;
+    for (const StudyArm& arm : options_.arms) {
+      if (arm.shared > 0) shares.insert(arm.shared);
+    }
+    return shares;
+  }
+
+  // Exactly these tokens in the session.
+  Status Decode(std::span<const Token> tokens) {
+    NEXUS_RETURN_IF_ERROR(session_->TruncateTo(session_->ExactPrefix(tokens)));
+    const size_t common = session_->tokens().size();
+    if (common == tokens.size()) return Status::Ok();
+    return session_->Append(tokens.subspan(common), llm::Logits::kNone);
+  }
+
+  Status TakeBlock(const Job& job, size_t count, double shared) {
+    NEXUS_ASSIGN_OR_RETURN(PromptPlan plan, PlanOf(job));
+    plan.history.assign(history_.begin(),
+                        history_.begin() + static_cast<std::ptrdiff_t>(count));
+    NEXUS_RETURN_IF_ERROR(session_->Append(plan.block, llm::Logits::kNone));
+    NEXUS_ASSIGN_OR_RETURN(auto block, session_->Remember(plan, job.one->tool));
+    if (block == nullptr) {
+      return UnimplementedError(
+          "arms with '@' need blocks of the conversation, and learning is off");
+    }
+    NEXUS_RETURN_IF_ERROR(session_->TruncateTo(count));
+    // Of no use to anybody else; what is mapped stays readable.
+    NEXUS_RETURN_IF_ERROR(engine_.store()->Remove(block->key()));
+    conversation_blocks_[{job.one->tool.name, shared}] = std::move(block);
+    return Status::Ok();
+  }
+
   // The history is put in later: it is the same for many jobs.
   Result<PromptPlan> PlanOf(const Job& job) const {
     const std::array<llm::ChatMessage, 1> messages = {
@@ -198,8 +240,15 @@ class Study {
     return arm;
   }
 
-  Result<std::shared_ptr<const kv::KvBlock>> BlockOf(const PromptPlan& plan,
-                                                     int contexts) const {
+  Result<std::shared_ptr<const kv::KvBlock>> BlockOf(
+      const PromptPlan& plan, const std::string& tool,
+      const StudyArm& arm) const {
+    if (arm.shared > 0) return conversation_blocks_.at({tool, arm.shared});
+    return CompiledBlock(plan, arm.contexts);
+  }
+
+  Result<std::shared_ptr<const kv::KvBlock>> CompiledBlock(
+      const PromptPlan& plan, int contexts) const {
     return engine_.store()->Find(
         engine_.SpliceKey(plan.block, contexts),
         {.expected = &engine_.fingerprint(kv::BlockKind::kSplice)});
@@ -219,15 +268,15 @@ class Study {
     return rewritten;
   }
 
-  Result<TrialArm> RunArm(const PromptPlan& plan, const StudyArm& arm,
-                          const llm::KvRows& truth,
+  Result<TrialArm> RunArm(const PromptPlan& plan, const std::string& tool,
+                          const StudyArm& arm, const llm::KvRows& truth,
                           const FidelityReference& reference) {
     engine::PrepareOptions options;
     options.tier = Tier::kSplice;
     options.policy = arm.policy;
     options.recompute_share = arm.share;
     engine::StudyInput input;
-    NEXUS_ASSIGN_OR_RETURN(const auto block, BlockOf(plan, arm.contexts));
+    NEXUS_ASSIGN_OR_RETURN(const auto block, BlockOf(plan, tool, arm));
     NEXUS_ASSIGN_OR_RETURN(input.block, StoredAs(block, arm.storage));
     if (arm.policy == kv::RepairPolicy::kDeviation) {
       NEXUS_ASSIGN_OR_RETURN(input.deviation, TokenDrift(*input.block, truth));
@@ -278,10 +327,10 @@ class Study {
     // The block of the most contexts that the study has.
     int contexts = 0;
     for (const StudyArm& arm : options_.arms) {
-      contexts = std::max(contexts, arm.contexts);
+      if (arm.shared == 0) contexts = std::max(contexts, arm.contexts);
     }
     if (contexts == 0) return Status::Ok();
-    NEXUS_ASSIGN_OR_RETURN(const auto block, BlockOf(plan, contexts));
+    NEXUS_ASSIGN_OR_RETURN(const auto block, CompiledBlock(plan, contexts));
     NEXUS_ASSIGN_OR_RETURN(const std::vector<float> drift,
                            TokenDrift(*block, truth));
     std::vector<uint32_t> dims;
@@ -304,6 +353,9 @@ class Study {
   const CalibrationSet& set_;
   std::unique_ptr<Session> session_;
   std::vector<Token> history_;
+  // By tool and shared share of the history.
+  std::map<std::pair<std::string, double>, std::shared_ptr<const kv::KvBlock>>
+      conversation_blocks_;
 };
 
 Status CompileCases(const engine::Engine& engine,
@@ -313,7 +365,9 @@ Status CompileCases(const engine::Engine& engine,
   tools.reserve(cases.size());
   for (const CalibrationCase* one : cases) tools.push_back(one->tool);
   std::set<int> counts;
-  for (const StudyArm& arm : options.arms) counts.insert(arm.contexts);
+  for (const StudyArm& arm : options.arms) {
+    if (arm.shared == 0) counts.insert(arm.contexts);
+  }
   for (const int contexts : counts) {
     engine::CompileToolsOptions compile;
     compile.contexts = contexts;
@@ -366,7 +420,8 @@ Status RunFidelityStudy(const engine::Engine& engine,
   NEXUS_RETURN_IF_ERROR(study.SetUp(jobs));
   size_t finished = total - jobs.size();
   const Job* placed = nullptr;
-  for (const Job& job : jobs) {
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
     NEXUS_RETURN_IF_ERROR(study.CheckCancel());
     if (options.progress) {
       options.progress(static_cast<int>(finished), static_cast<int>(total),
@@ -376,7 +431,13 @@ Status RunFidelityStudy(const engine::Engine& engine,
     }
     if (placed == nullptr || placed->history != job.history ||
         placed->depth != job.depth) {
-      NEXUS_RETURN_IF_ERROR(study.PlaceHistory(job));
+      size_t end = i;
+      while (end < jobs.size() && jobs[end].history == job.history &&
+             jobs[end].depth == job.depth) {
+        ++end;
+      }
+      NEXUS_RETURN_IF_ERROR(
+          study.PlaceHistory(std::span(jobs).subspan(i, end - i)));
       placed = &job;
     }
     NEXUS_ASSIGN_OR_RETURN(Trial trial, study.Run(job));

@@ -31,6 +31,9 @@ struct StudyArm {
   kv::RepairPolicy policy = kv::RepairPolicy::kNone;
   double share = 0;  // of the block's tokens to re-decode
   int contexts = 4;  // compile contexts behind the block
+  // Above 0: not a compiled block, but the schema's cells as they stood when
+  // the conversation had this share of its tokens.
+  double shared = 0;
   // How the block's rows are stored: the store's block, written anew.
   kv::BlockStorage storage = {};
 

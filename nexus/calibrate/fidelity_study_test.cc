@@ -22,7 +22,8 @@ StudyOptions SmallStudy() {
   options.generated_tokens = 6;
   options.arms = {{kv::RepairPolicy::kNone, 0, 2},
                   {kv::RepairPolicy::kSensitivity, 0.5, 2},
-                  {kv::RepairPolicy::kDeviation, 0.5, 2}};
+                  {kv::RepairPolicy::kDeviation, 0.5, 2},
+                  {kv::RepairPolicy::kNone, 0, 2, 0.5}};
   return options;
 }
 
@@ -63,7 +64,33 @@ TEST_F(FidelityStudyTest, MeasuresEveryArmOfEveryTrialOnce) {
     EXPECT_NEAR(trial.arms[2].recompute_share, 0.5, 0.01);
     EXPECT_LT(trial.arms[2].predicted, trial.arms[1].predicted);
     EXPECT_GT(trial.prefill_ms, 0);
+    // From the conversation's own half, with nothing decoded again.
+    EXPECT_EQ(trial.arms[4].arm.shared, 0.5);
+    EXPECT_EQ(trial.arms[4].recompute_share, 0);
   }
+  // Blocks of the conversation are nobody else's: only the compiled ones stay.
+  ASSERT_OK_AND_ASSIGN(const auto stored, tiny_->engine().store()->List());
+  EXPECT_EQ(stored.size(), 2U);
+}
+
+// Two jobs behind one history take their blocks on one way through it, and the
+// trial of each must not depend on the other's.
+TEST_F(FidelityStudyTest, AConversationBlockIsTheSameWhoeverElseIsMeasured) {
+  StudyOptions options = SmallStudy();
+  options.depths = {300};
+  options.tools = 5;  // the first and the fifth stand behind one kind
+  options.arms = {{kv::RepairPolicy::kNone, 0, 2, 0.5}};
+  std::map<std::string, Trial> trials;
+  const auto keep = [&](Trial trial) {
+    trials[trial.Key()] = std::move(trial);
+    return Status::Ok();
+  };
+  ASSERT_OK(RunFidelityStudy(tiny_->engine(), options, {}, keep));
+  ASSERT_EQ(trials.size(), 5U);
+  std::map<std::string, Trial> done = trials;
+  const Trial last = done.extract(std::prev(done.end())).mapped();
+  ASSERT_OK(RunFidelityStudy(tiny_->engine(), options, done, keep));
+  EXPECT_EQ(trials[last.Key()].arms[1].kl, last.arms[1].kl);
 }
 
 TEST_F(FidelityStudyTest, GoesOnFromWhatWasMeasured) {

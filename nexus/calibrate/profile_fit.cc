@@ -24,9 +24,13 @@ std::string Describe(const FidelityCell& cell) {
 
 class Fitter {
  public:
-  Fitter(std::span<const FidelityCell> cells, int contexts) {
+  // Of the cells of one kind of block: compiled behind `contexts` contexts, or,
+  // with `shared` above 0, of the same conversation.
+  Fitter(std::span<const FidelityCell> cells, int contexts, double shared)
+      : shared_(shared) {
     for (const FidelityCell& cell : cells) {
-      if (cell.noise || cell.arm.contexts != contexts ||
+      if (cell.noise || cell.arm.shared != shared ||
+          (shared == 0 && cell.arm.contexts != contexts) ||
           cell.arm.policy == kv::RepairPolicy::kDeviation) {
         continue;
       }
@@ -62,6 +66,7 @@ class Fitter {
     RepairRow row;
     row.budget = budget;
     row.max_depth = depth;
+    row.shared = shared_;
     row.prefill = best == nullptr;
     const FidelityCell* shown = best != nullptr ? best : nearest;
     if (shown == nullptr) {
@@ -109,6 +114,7 @@ class Fitter {
     return nullptr;
   }
 
+  double shared_;
   std::vector<const FidelityCell*> cells_;
   std::set<int> depths_;
 };
@@ -130,7 +136,7 @@ Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
     profile.noise_top1 += cell.top1 * cell.positions;
     positions += cell.positions;
   }
-  const Fitter fitter(cells, options.compile_contexts);
+  const Fitter fitter(cells, options.compile_contexts, 0);
   if (positions == 0 || fitter.depths().empty()) {
     return InvalidArgumentError("calibrate: no trials of blocks with " +
                                 std::to_string(options.compile_contexts) +
@@ -138,13 +144,19 @@ Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
   }
   profile.noise_kl /= positions;
   profile.noise_top1 /= positions;
+  std::set<double> shares;
+  for (const FidelityCell& cell : cells) shares.insert(cell.arm.shared);
   for (const Budget budget :
        {Budget::kStrict, Budget::kBalanced, Budget::kFast}) {
     const BudgetLimits limits = engine::LimitsOf(budget, profile.noise_kl);
-    int shallow = *fitter.depths().begin();
-    for (const int depth : fitter.depths()) {
-      profile.rows.push_back(fitter.RowFor(budget, limits, shallow, depth));
-      shallow = depth;
+    for (const double shared : shares) {
+      const Fitter kind(cells, options.compile_contexts, shared);
+      int shallow = 0;
+      for (const int depth : kind.depths()) {
+        if (shallow == 0) shallow = depth;
+        profile.rows.push_back(kind.RowFor(budget, limits, shallow, depth));
+        shallow = depth;
+      }
     }
   }
   profile.anchored_bound = fitter.AnchoredBound(

@@ -17,10 +17,11 @@ struct FitOptions {
   int compile_contexts = 4;  // arms of other blocks are left out
 };
 
-// A row covers the depths between two measured ones and must keep its budget at
-// both ends, by the point estimates; its figures are those of the worse end.
-// kDeviation is no candidate: nobody has it when a request comes.
-// kInvalidArgument: no cells, or none of a noise floor.
+// Compiled blocks and blocks of the conversation, by the history that these
+// share, get rows of their own. A row covers the depths between two measured
+// ones and must keep its budget at both ends, by the point estimates; its
+// figures are those of the worse end. kDeviation is no candidate: nobody has it
+// when a request comes. kInvalidArgument: no cells, or none of a noise floor.
 Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
                                          const FitOptions& options);
 

@@ -16,6 +16,7 @@ Json ArmToJson(const TrialArm& arm) {
     json["share"] = arm.arm.share;
     json["contexts"] = arm.arm.contexts;
     json["storage"] = kv::BlockStorageName(arm.arm.storage);
+    json["shared"] = arm.arm.shared;
     json["recompute_share"] = arm.recompute_share;
     json["runs"] = arm.runs;
     json["ttft_ms"] = arm.ttft_ms;
@@ -39,7 +40,8 @@ TrialArm ArmFromJson(const Json& json) {
         kv::ParseBlockStorage(json.value("storage", std::string("f16")));
     if (!storage.has_value()) throw std::runtime_error("unknown storage");
     arm.arm = {*policy, json.at("share").get<double>(),
-               json.at("contexts").get<int>(), *storage};
+               json.at("contexts").get<int>(), json.value("shared", 0.0),
+               *storage};
     arm.recompute_share = json.at("recompute_share").get<double>();
     arm.runs = json.at("runs").get<int>();
     arm.ttft_ms = json.at("ttft_ms").get<double>();

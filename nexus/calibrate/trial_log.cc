@@ -40,7 +40,8 @@ Status CheckIdentity(const std::string& path, const Json& found,
 Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
   Json arms = Json::array();
   for (const StudyArm& arm : options.arms) {
-    Json fields = {kv::RepairPolicyName(arm.policy), arm.share, arm.contexts};
+    Json fields = {kv::RepairPolicyName(arm.policy), arm.share, arm.contexts,
+                   arm.shared};
     // Logs of before there was a choice stay of the same study.
     if (!arm.storage.is_as_cached()) {
       fields.push_back(kv::BlockStorageName(arm.storage));

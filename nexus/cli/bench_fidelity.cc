@@ -29,31 +29,43 @@ struct FidelityFlags {
   std::string plot;
 };
 
-// "sensitivity:15" -> policy and share. `none` and `full` have no share.
-Result<StudyArm> ParseArm(const std::string& text) {
-  const size_t colon = text.find(':');
-  const auto policy = kv::ParseRepairPolicy(text.substr(0, colon));
-  StudyArm arm;
+// A percentage between 0 and 100, both excluded. Not `> 100`: NaN would pass.
+bool ParsePercent(const std::string& text, double* percent) {
   char* end = nullptr;
+  *percent = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && *percent > 0 && *percent < 100;
+}
+
+// "sensitivity:15", "none@50" -> policy, share, shared history. `none` and
+// `full` have no share.
+Result<StudyArm> ParseArm(const std::string& text) {
+  const std::string whole = text.substr(0, text.find('@'));
+  const size_t colon = whole.find(':');
+  const auto policy = kv::ParseRepairPolicy(whole.substr(0, colon));
+  StudyArm arm;
   double percent = 0;
-  if (colon != std::string::npos) {
-    percent = std::strtod(text.c_str() + colon + 1, &end);
-  }
+  double shared = 0;
+  const bool share_fits = colon == std::string::npos ||
+                          ParsePercent(whole.substr(colon + 1), &percent);
+  const bool shared_fits =
+      whole.size() == text.size() ||
+      (ParsePercent(text.substr(whole.size() + 1), &shared) &&
+       policy != kv::RepairPolicy::kSensitivity);
   const bool needs_share =
       policy.has_value() && *policy != kv::RepairPolicy::kNone;
-  // Not `percent > 100`: that lets NaN pass.
   if (!policy.has_value() || *policy == kv::RepairPolicy::kFull ||
-      needs_share != (colon != std::string::npos) ||
-      (end != nullptr && *end != '\0') ||
-      (needs_share && !(percent > 0 && percent < 100))) {
+      needs_share != (colon != std::string::npos) || !share_fits ||
+      !shared_fits) {
     return InvalidArgumentError(
         "--arms: '" + text +
         "' isn't an arm; expected none, or suffix, head, sensitivity, "
         "head-tail or deviation with a percentage between 0 and 100, as in "
-        "sensitivity:15");
+        "sensitivity:15; @50 behind one that isn't sensitivity takes the cells "
+        "from the conversation when it had half of its tokens");
   }
   arm.policy = *policy;
   arm.share = percent / 100;
+  arm.shared = shared / 100;
   return arm;
 }
 
@@ -65,8 +77,8 @@ Result<StudyOptions> ToOptions(const FidelityFlags& flags) {
   std::vector<std::string> arms = flags.arms;
   if (arms.empty()) {
     arms = {"none",           "suffix:22",      "head:22",
-            "sensitivity:8",  "sensitivity:15", "sensitivity:22",
-            "sensitivity:30", "deviation:22"};
+            "sensitivity:15", "sensitivity:22", "deviation:22",
+            "none@50",        "none@90",        "head:22@90"};
   }
   if (flags.quick) {
     options.depths = {256, 1024};

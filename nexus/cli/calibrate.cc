@@ -50,17 +50,20 @@ StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
   using kv::RepairPolicy;
   // The oracle (deviation) is no candidate: it shows what the best ranking of
   // tokens would bring.
-  constexpr std::array<std::pair<RepairPolicy, double>, 8> kArms = {
-      {{RepairPolicy::kNone, 0},
-       {RepairPolicy::kSuffix, 0.22},
-       {RepairPolicy::kHead, 0.22},
-       {RepairPolicy::kSensitivity, 0.08},
-       {RepairPolicy::kSensitivity, 0.15},
-       {RepairPolicy::kSensitivity, 0.22},
-       {RepairPolicy::kSensitivity, 0.30},
-       {RepairPolicy::kDeviation, 0.22}}};
-  for (const auto& [policy, share] : kArms) {
-    options.arms.push_back({policy, share, flags.contexts});
+  const StudyArm arms[] = {
+      {.policy = RepairPolicy::kNone},
+      {.policy = RepairPolicy::kSuffix, .share = 0.22},
+      {.policy = RepairPolicy::kHead, .share = 0.22},
+      {.policy = RepairPolicy::kSensitivity, .share = 0.15},
+      {.policy = RepairPolicy::kSensitivity, .share = 0.22},
+      {.policy = RepairPolicy::kDeviation, .share = 0.22},
+      {.policy = RepairPolicy::kNone, .shared = 0.5},
+      {.policy = RepairPolicy::kNone, .shared = 0.9},
+      {.policy = RepairPolicy::kHead, .share = 0.22, .shared = 0.5},
+      {.policy = RepairPolicy::kHead, .share = 0.22, .shared = 0.9}};
+  for (StudyArm arm : arms) {
+    arm.contexts = flags.contexts;
+    options.arms.push_back(arm);
   }
   return options;
 }
@@ -95,8 +98,8 @@ std::string FileStem(const engine::Engine& engine) {
 }
 
 void PrintRows(const RepairProfile& profile) {
-  std::printf("%-9s %9s  %-24s %8s %7s %6s\n", "budget", "up to", "repair",
-              "KL mean", "top-1", "TTFT");
+  std::printf("%-9s %9s %7s  %-24s %8s %7s %6s\n", "budget", "up to", "shared",
+              "repair", "KL mean", "top-1", "TTFT");
   for (const RepairRow& row : profile.rows) {
     std::string repair = "prefill";
     if (!row.prefill) {
@@ -106,10 +109,10 @@ void PrintRows(const RepairProfile& profile) {
       if (row.share > 0) repair += share;
     }
     std::printf(
-        "%-9s %9s  %-24s %8.4f %6.1f%% %5.1fx%s\n",
+        "%-9s %9s %6.0f%%  %-24s %8.4f %6.1f%% %5.1fx%s\n",
         std::string(engine::BudgetName(row.budget)).c_str(),
-        FormatCount(row.max_depth).c_str(), repair.c_str(), row.kl_mean,
-        100 * row.top1, row.prefill ? 1.0 : row.ttft_ratio,
+        FormatCount(row.max_depth).c_str(), 100 * row.shared, repair.c_str(),
+        row.kl_mean, 100 * row.top1, row.prefill ? 1.0 : row.ttft_ratio,
         row.prefill ? "  (KL and top-1 of the best that was tried)" : "");
   }
 }

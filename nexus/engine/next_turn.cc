@@ -54,6 +54,12 @@ Result<NextTurnReport> PrepareNextTurn(
   NEXUS_ASSIGN_OR_RETURN(
       report.tool_ready,
       AppendInPieces(session, block, options.cancel, &report));
+  if (!report.tool_ready) return report;
+  // If the guess is wrong now, it may be right a few turns on.
+  PromptPlan plan;
+  plan.history = history;
+  plan.block = block;
+  NEXUS_RETURN_IF_ERROR(session.Remember(plan, *options.likely_tool).status());
   return report;
 }
 

@@ -1,32 +1,46 @@
 #include "nexus/engine/repair_choice.h"
 
+#include <cmath>
+
 namespace nexus::engine {
 
 Result<RepairChoice> ChooseRepair(const RepairRequest& request) {
+  const auto curve_depth =
+      static_cast<int>(std::lround((1 - request.shared) * request.depth));
+  RepairChoice choice;
+  choice.curve_depth = curve_depth;
   if (request.policy.has_value()) {
-    return RepairChoice{.policy = *request.policy, .share = request.share};
+    choice.policy = *request.policy;
+    choice.share = request.share;
+    return choice;
   }
   if (request.profile == nullptr) {
-    return RepairChoice{.note = request.profile_note};
+    choice.note = request.profile_note;
+    return choice;
   }
   const RepairProfile& profile = *request.profile;
-  if (request.compile_contexts < profile.compile_contexts) {
-    return RepairChoice{.note =
-                            "repair: the profile was measured with blocks of " +
-                            std::to_string(profile.compile_contexts) +
-                            " compile contexts, this one has " +
-                            std::to_string(request.compile_contexts) +
-                            ", so the paper's curve holds"};
+  if (request.shared == 0 &&
+      request.compile_contexts < profile.compile_contexts) {
+    choice.note = "repair: the profile was measured with blocks of " +
+                  std::to_string(profile.compile_contexts) +
+                  " compile contexts, this one has " +
+                  std::to_string(request.compile_contexts) +
+                  ", so the paper's curve holds";
+    return choice;
   }
-  NEXUS_ASSIGN_OR_RETURN(
-      const RepairRow* row,
-      profile.Find(request.budget, request.depth, request.blocks));
+  NEXUS_ASSIGN_OR_RETURN(const RepairRow* row,
+                         profile.Find({.budget = request.budget,
+                                       .depth = request.depth,
+                                       .blocks = request.blocks,
+                                       .shared = request.shared}));
   if (row->prefill) {
     return UnimplementedError("splice: no repair keeps the " +
                               std::string(BudgetName(request.budget)) +
                               " budget here: " + row->reason);
   }
-  return RepairChoice{.policy = row->policy, .share = row->share};
+  choice.policy = row->policy;
+  choice.share = row->share;
+  return choice;
 }
 
 }  // namespace nexus::engine

@@ -7,7 +7,8 @@
 //    where it holds no answer, or none that keeps the budget, the text is
 //    prefilled.
 // 3. Without one, the paper's curve: nothing up to 256 tokens, growing to
-//    everything at 2,048.
+//    everything at 2,048. For a block of the same conversation the tokens that
+//    have come since count instead of the depth.
 #ifndef NEXUS_ENGINE_REPAIR_CHOICE_H_
 #define NEXUS_ENGINE_REPAIR_CHOICE_H_
 
@@ -27,6 +28,8 @@ struct RepairRequest {
   int depth = 0;
   int blocks = 1;
   int compile_contexts = 1;  // behind the block
+  // ConversationBlock::shared; 0: a compiled or learned block.
+  double shared = 0;
   // Null: `profile_note` says why there is none.
   const RepairProfile* profile = nullptr;
   std::string profile_note;
@@ -35,6 +38,7 @@ struct RepairRequest {
 struct RepairChoice {
   kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
   double share = -1;
+  int curve_depth = 0;  // PlanRequest::depth
   // Why it isn't the budget's own repair; empty when it is.
   std::string note;
 };

@@ -9,7 +9,7 @@
 namespace nexus::engine {
 namespace {
 
-constexpr int kProfileVersion = 1;
+constexpr int kProfileVersion = 2;
 
 constexpr std::array<std::pair<Budget, std::string_view>, 3> kBudgetNames = {
     {{Budget::kStrict, "strict"},
@@ -19,7 +19,8 @@ constexpr std::array<std::pair<Budget, std::string_view>, 3> kBudgetNames = {
 Json RowToJson(const RepairRow& row) {
   Json json = {{"budget", BudgetName(row.budget)},
                {"blocks", row.blocks},
-               {"max_depth", row.max_depth}};
+               {"max_depth", row.max_depth},
+               {"shared", row.shared}};
   if (row.prefill) {
     json["tier"] = "prefill";
     json["reason"] = row.reason;
@@ -43,6 +44,10 @@ RepairRow RowFromJson(const Json& json) {
   row.budget = *budget;
   row.blocks = json.at("blocks").get<int>();
   row.max_depth = json.at("max_depth").get<int>();
+  row.shared = json.at("shared").get<double>();
+  if (!(row.shared >= 0 && row.shared <= 1)) {
+    throw std::runtime_error("a row with 'shared' outside 0..1");
+  }
   const auto tier = json.at("tier").get<std::string>();
   row.prefill = tier == "prefill";
   if (row.prefill) {
@@ -116,23 +121,34 @@ BudgetLimits LimitsOf(Budget budget, double noise_kl) {
   return {std::max(0.05, strict_kl), 0.95};
 }
 
-Result<const RepairRow*> RepairProfile::Find(Budget budget, int depth,
-                                             int blocks) const {
+Result<const RepairRow*> RepairProfile::Find(const Place& place) const {
   int deepest = -1;
+  const RepairRow* best = nullptr;
   for (const RepairRow& row : rows) {
-    if (row.budget != budget || row.blocks != blocks) continue;
-    if (depth <= row.max_depth) return &row;
+    // What was measured of conversation blocks says nothing of compiled ones,
+    // nor the other way round.
+    if (row.budget != place.budget || row.blocks != place.blocks ||
+        row.shared > place.shared || (row.shared > 0) != (place.shared > 0)) {
+      continue;
+    }
     deepest = std::max(deepest, row.max_depth);
+    if (place.depth > row.max_depth) continue;
+    if (best == nullptr || row.shared > best->shared ||
+        (row.shared == best->shared && row.max_depth < best->max_depth)) {
+      best = &row;
+    }
   }
-  const std::string where = std::string(BudgetName(budget)) + " budget, " +
-                            std::to_string(blocks) +
-                            (blocks == 1 ? " schema" : " schemas");
+  if (best != nullptr) return best;
+  const std::string where = std::string(BudgetName(place.budget)) +
+                            " budget, " + std::to_string(place.blocks) +
+                            (place.blocks == 1 ? " schema" : " schemas") +
+                            (place.shared > 0 ? " of the conversation" : "");
   if (deepest < 0) {
     return NotFoundError("splice: not calibrated for the " + where);
   }
   return NotFoundError("splice: calibrated for the " + where + " up to depth " +
                        std::to_string(deepest) + ", this is " +
-                       std::to_string(depth));
+                       std::to_string(place.depth));
 }
 
 Json ProfileToJson(const RepairProfile& profile) {

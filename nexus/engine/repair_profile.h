@@ -38,11 +38,15 @@ struct BudgetLimits {
 // `noise_kl` is the model's noise floor.
 BudgetLimits LimitsOf(Budget budget, double noise_kl);
 
-// One measured choice: for depths up to max_depth that no earlier row covers.
+// One measured choice: for depths up to max_depth that no earlier row of the
+// same `shared` covers.
 struct RepairRow {
   Budget budget = Budget::kBalanced;
   int blocks = 1;  // schemas side by side
   int max_depth = 0;
+  // 0: of compiled blocks. Else of blocks of the same conversation that share
+  // at least this much of the history (ConversationBlock::shared).
+  double shared = 0;
   bool prefill = false;  // no repair kept the budget; `reason` has the best one
   std::string reason;
   kv::RepairPolicy policy = kv::RepairPolicy::kNone;
@@ -68,9 +72,16 @@ struct RepairProfile {
   Json cells = Json::array();   // what the rows were chosen from, for plots
   std::string path;             // where it was read; not in the file
 
-  // The row for this place. kNotFound: nothing was measured so deep, or for so
-  // many blocks; the caller prefills.
-  Result<const RepairRow*> Find(Budget budget, int depth, int blocks) const;
+  // The row for this place: of those that ask for no more shared history than
+  // there is, the one that asks for most. kNotFound: nothing was measured so
+  // deep, or for so many blocks; the caller prefills.
+  struct Place {
+    Budget budget = Budget::kBalanced;
+    int depth = 0;
+    int blocks = 1;
+    double shared = 0;
+  };
+  Result<const RepairRow*> Find(const Place& place) const;
 };
 
 Json ProfileToJson(const RepairProfile& profile);

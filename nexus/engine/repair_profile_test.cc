@@ -105,6 +105,24 @@ TEST_F(RepairProfileTest, DamageOfAnyKindIsAStatus) {
   }
 }
 
+TEST_F(RepairProfileTest, BlocksOfTheConversationHaveRowsOfTheirOwn) {
+  RepairProfile profile = SomeProfile();
+  for (const double shared : {0.5, 0.9}) {
+    profile.rows.push_back(Row(Budget::kBalanced, 2048));
+    profile.rows.back().shared = shared;
+  }
+  const auto shared_of = [&](double shared) {
+    const auto row = profile.Find({.depth = 1000, .shared = shared});
+    return row.ok() ? (*row)->shared : -1.0;
+  };
+  EXPECT_EQ(shared_of(0), 0);
+  EXPECT_EQ(shared_of(0.3), -1);  // less than was measured
+  EXPECT_EQ(shared_of(0.5), 0.5);
+  EXPECT_EQ(shared_of(0.89), 0.5);
+  EXPECT_EQ(shared_of(1), 0.9);
+  EXPECT_FALSE(profile.Find({.depth = 4096, .shared = 1}).ok());
+}
+
 TEST_F(RepairProfileTest, NewerVersionsAreIncompatible) {
   Json json = ProfileToJson(SomeProfile());
   json["schema_version"] = 99;

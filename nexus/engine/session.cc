@@ -41,6 +41,17 @@ class Stopwatch {
   std::chrono::nanoseconds start_;
 };
 
+compile::LearnRequest LearnRequestFor(const PromptPlan& plan,
+                                      const schema::ToolSchema& tool) {
+  compile::LearnRequest request;
+  request.sequence = kConversation;
+  request.position = static_cast<llm::Position>(plan.history.size());
+  request.tokens = plan.block;
+  request.tool_name = schema::ToolId(tool);
+  request.schema_hash = ToHex(schema::SchemaHash(tool));
+  return request;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Create(const Engine* engine,
@@ -158,17 +169,39 @@ Status Session::TryVariant(std::span<const Token> block_tokens,
 
 Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                           TierReport* report) {
-  std::shared_ptr<const kv::KvBlock> block;
+  ConversationBlock source;
+  if (options.study != nullptr) {
+    source.block = options.study->block;
+    return SpliceBlock(plan, options, source, report);
+  }
   {
     const Stopwatch watch(&report->lookup_ms);
-    if (options.study != nullptr) {
-      block = options.study->block;
-    } else {
-      NEXUS_ASSIGN_OR_RETURN(block, FindPinned(plan.block));
-      NEXUS_RETURN_IF_ERROR(
-          CheckDemotion(*engine_->store(), engine_->SchemaKey(plan.block)));
-    }
+    NEXUS_RETURN_IF_ERROR(
+        CheckDemotion(*engine_->store(), engine_->SchemaKey(plan.block)));
+    source = conversation_.Find(tokens_, plan.block);
   }
+  if (source.block != nullptr) {
+    const Status spliced = SpliceBlock(plan, options, source, report);
+    if (spliced.code() != StatusCode::kUnimplemented &&
+        spliced.code() != StatusCode::kNotFound) {
+      return spliced;
+    }
+    // No repair of these cells keeps the budget; perhaps one of the others.
+    report->reasons.push_back(spliced.message());
+    source = {};
+  }
+  {
+    const Stopwatch watch(&report->lookup_ms);
+    NEXUS_ASSIGN_OR_RETURN(source.block, FindPinned(plan.block));
+  }
+  return SpliceBlock(plan, options, source, report);
+}
+
+Status Session::SpliceBlock(const PromptPlan& plan,
+                            const PrepareOptions& options,
+                            const ConversationBlock& source,
+                            TierReport* report) {
+  const std::shared_ptr<const kv::KvBlock>& block = source.block;
   const auto position = static_cast<llm::Position>(tokens_.size());
   NEXUS_ASSIGN_OR_RETURN(
       const RepairChoice choice,
@@ -177,6 +210,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                     .budget = options.budget,
                     .depth = position,
                     .compile_contexts = block->metadata().context_count,
+                    .shared = source.shared,
                     .profile = engine_->profile(),
                     .profile_note = engine_->profile_status().message()}));
   if (!choice.note.empty()) report->reasons.push_back(choice.note);
@@ -185,7 +219,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
       kv::PlanRecompute(
           {.policy = choice.policy,
            .token_count = static_cast<int>(plan.block.size()),
-           .depth = position,
+           .depth = choice.curve_depth,
            .share = choice.share,
            .sensitivity = block->sensitivity(),
            .deviation = options.study != nullptr
@@ -217,6 +251,7 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
   report->staging_bytes = spliced.staging_bytes;
   report->block_bytes = block->file_bytes();
   report->block_samples = block->metadata().context_count;
+  report->shared_history = source.shared;
   report->block_file = block->path();
   // exact_count_ stays where the block begins: nothing behind it is exact.
   tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
@@ -317,24 +352,47 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
   return report;
 }
 
-Result<compile::LearnReport> Session::Learn(const PromptPlan& plan,
-                                            const schema::ToolSchema& tool) {
+bool Session::HoldsBlock(const PromptPlan& plan) const {
   const size_t begin = plan.history.size();
   const size_t end = begin + plan.block.size();
-  compile::LearnReport nothing;
-  if (!engine_->options().learn || !block_decoded_ || !SplicingReady().ok() ||
-      begin == 0 || exact_count_ < end || tokens_.size() < end ||
-      !std::equal(plan.block.begin(), plan.block.end(),
-                  tokens_.begin() + static_cast<std::ptrdiff_t>(begin))) {
-    return nothing;
+  return engine_->options().learn && SplicingReady().ok() && begin > 0 &&
+         begin < end && exact_count_ >= end && tokens_.size() >= end &&
+         std::equal(plan.history.begin(), plan.history.end(),
+                    tokens_.begin()) &&
+         std::equal(plan.block.begin(), plan.block.end(),
+                    tokens_.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+Result<std::shared_ptr<const kv::KvBlock>> Session::Remember(
+    const PromptPlan& plan, const schema::ToolSchema& tool) {
+  if (!HoldsBlock(plan)) return std::shared_ptr<const kv::KvBlock>();
+  kv::BlockStore& store = *engine_->store();
+  const kv::BlockKey key = engine_->ConversationKey(plan.history, plan.block);
+  if (!store.Contains(key)) {
+    compile::LearnRequest request = LearnRequestFor(plan, tool);
+    request.recipe =
+        ConversationRecipe(engine_->planner().frame(), plan.history);
+    NEXUS_RETURN_IF_ERROR(
+        compile::LearnBlock(
+            engine_->CompileEnvironmentFor(kv::BlockKind::kSplice,
+                                           context_.get(), access_.get()),
+            request)
+            .status());
   }
+  NEXUS_ASSIGN_OR_RETURN(
+      auto block,
+      store.Find(key,
+                 {.expected = &engine_->fingerprint(kv::BlockKind::kSplice)}));
+  conversation_.Keep(plan.history, block);
+  return block;
+}
+
+Result<compile::LearnReport> Session::Learn(const PromptPlan& plan,
+                                            const schema::ToolSchema& tool) {
+  compile::LearnReport nothing;
+  if (!block_decoded_ || !HoldsBlock(plan)) return nothing;
   block_decoded_ = false;
-  compile::LearnRequest request;
-  request.sequence = kConversation;
-  request.position = static_cast<llm::Position>(begin);
-  request.tokens = plan.block;
-  request.tool_name = schema::ToolId(tool);
-  request.schema_hash = ToHex(schema::SchemaHash(tool));
+  compile::LearnRequest request = LearnRequestFor(plan, tool);
   // The block that a splice would take is the one to improve.
   const auto best = engine_->FindSplice(plan.block);
   request.recipe = best.ok()

@@ -17,6 +17,7 @@
 #include "nexus/base/hash.h"
 #include "nexus/base/result.h"
 #include "nexus/compile/block_learner.h"
+#include "nexus/engine/conversation_blocks.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/prompt_plan.h"
 #include "nexus/engine/repair_profile.h"
@@ -91,10 +92,18 @@ class Session {
   // nothing to learn from or EngineOptions::learn is off.
   Result<compile::LearnReport> Learn(const PromptPlan& plan,
                                      const schema::ToolSchema& tool);
+  // Keeps the plan's block cells for later turns of this conversation, if the
+  // session holds them exactly (conversation_blocks.h), and returns them as a
+  // block; null when it doesn't. After an answer, never before one.
+  Result<std::shared_ptr<const kv::KvBlock>> Remember(
+      const PromptPlan& plan, const schema::ToolSchema& tool);
   // A session keeps the block it has once spliced, whatever is learned
   // meanwhile, so that its answers don't change under it. This lets it look
   // again.
-  void ForgetBlocks() { pinned_.clear(); }
+  void ForgetBlocks() {
+    pinned_.clear();
+    conversation_ = {};
+  }
 
   // Replaces the context by an empty one with this setting: benchmarks compare
   // each arm at its best.
@@ -125,6 +134,11 @@ class Session {
   Status TryVariant(std::span<const llm::Token> block, TierReport* report);
   Status TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                    TierReport* report);
+  // Behind the history: this block, with the repair that its kind gets.
+  Status SpliceBlock(const PromptPlan& plan, const PrepareOptions& options,
+                     const ConversationBlock& source, TierReport* report);
+  // Whether the session holds the plan's block exactly, behind its history.
+  bool HoldsBlock(const PromptPlan& plan) const;
 
   const Engine* engine_ = nullptr;
   std::unique_ptr<llm::Context> context_;
@@ -135,6 +149,7 @@ class Session {
   bool block_decoded_ = false;  // as text, by the last Prepare; not yet learned
   // By the hash of their tokens.
   std::map<Sha256Digest, std::shared_ptr<const kv::KvBlock>> pinned_;
+  ConversationBlocks conversation_;
 };
 
 }  // namespace nexus::engine

@@ -40,6 +40,9 @@ struct TierReport {
   double repair_ms = 0;
   double decode_ms = 0;  // everything decoded as text
   size_t block_bytes = 0;
+  // Share of the history that the block's cells already stood behind; 0: those
+  // of a compiled or learned block.
+  double shared_history = 0;
   int block_samples = 0;  // contexts behind the mean that was spliced
   size_t staging_bytes = 0;
   std::string block_file;
