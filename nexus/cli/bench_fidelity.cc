@@ -21,6 +21,7 @@ struct FidelityFlags {
   std::vector<int> depths = {256, 1024, 2048};
   std::vector<std::string> arms;
   std::vector<int> contexts = {engine::kDefaultCompileContexts};
+  std::vector<std::string> storages = {"f16"};
   int tools = 8;
   int histories = 1;
   bool quick = false;
@@ -89,7 +90,14 @@ Result<StudyOptions> ToOptions(const FidelityFlags& flags) {
     for (const std::string& text : arms) {
       NEXUS_ASSIGN_OR_RETURN(StudyArm arm, ParseArm(text));
       arm.contexts = contexts;
-      options.arms.push_back(arm);
+      for (const std::string& name : flags.storages) {
+        const auto storage = kv::ParseBlockStorage(name);
+        if (!storage.has_value()) {
+          return InvalidArgumentError("--storage: '" + name + "'");
+        }
+        arm.storage = *storage;
+        options.arms.push_back(arm);
+      }
     }
   }
   return options;
@@ -215,6 +223,13 @@ void AddBenchFidelity(CLI::App* bench, Action* action) {
                    "Compile contexts behind the blocks; several are compared")
       ->delimiter(',')
       ->check(CLI::Range(1, static_cast<int>(compile::CompileTexts().size())))
+      ->capture_default_str();
+  command
+      ->add_option("--storage", flags->storages,
+                   "How the blocks' rows are stored: f16, q8, q8-k4; several "
+                   "are compared")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f16", "q8", "q8-k4"}))
       ->capture_default_str();
   command->add_option("--tools", flags->tools, "Tools of the built-in set")
       ->check(CLI::Range(1, 1000))

@@ -13,6 +13,7 @@ namespace {
 struct CompileFlags {
   int contexts = engine::kDefaultCompileContexts;
   bool recompile = false;
+  std::string storage = "f16";
   std::vector<std::string> only;
 };
 
@@ -33,6 +34,10 @@ std::vector<schema::ToolSchema> Selected(
 }
 
 int Run(const GlobalOptions& globals, const CompileFlags& flags) {
+  const auto storage = kv::ParseBlockStorage(flags.storage);
+  if (!storage.has_value()) {
+    return Fail(InvalidArgumentError("--storage: '" + flags.storage + "'"));
+  }
   auto source = LoadTools(globals);
   if (!source.ok()) return Fail(source.status());
   const auto tools = Selected(source->tools, flags.only);
@@ -48,6 +53,7 @@ int Run(const GlobalOptions& globals, const CompileFlags& flags) {
       **engine, tools,
       {.contexts = flags.contexts,
        .recompile = flags.recompile,
+       .storage = *storage,
        .progress =
            [&](const compile::CompileProgress& progress) {
              std::string note = FormatCount(progress.done) + " of " +
@@ -74,6 +80,11 @@ int Run(const GlobalOptions& globals, const CompileFlags& flags) {
   for (const compile::CompileFailure& failure : report->failures) {
     Note(failure.tool_name + ": " + failure.status.message());
   }
+  if (report->stored_otherwise > 0) {
+    Note(FormatCount(report->stored_otherwise) +
+         " of those there are stored in another way than " + flags.storage +
+         "; --recompile makes them anew");
+  }
   const kv::BlockStore& store = *(*engine)->store();
   if (globals.json) {
     Json failures = Json::array();
@@ -88,6 +99,8 @@ int Run(const GlobalOptions& globals, const CompileFlags& flags) {
                {"bytes_written", report->bytes_written},
                {"elapsed_s", report->elapsed_s},
                {"contexts", flags.contexts},
+               {"storage", flags.storage},
+               {"stored_otherwise", report->stored_otherwise},
                {"store", store.dir()}});
   } else {
     std::printf(
@@ -121,6 +134,12 @@ void AddCompileCommand(CLI::App* app, Action* action) {
                       "Only this tool; may be given several times");
   command->add_flag("--recompile", flags->recompile,
                     "Compile even what the store has");
+  command
+      ->add_option("--storage", flags->storage,
+                   "Rows in the file: f16, q8 (about half), q8-k4 (about two "
+                   "fifths, learns nothing more)")
+      ->check(CLI::IsMember({"f16", "q8", "q8-k4"}))
+      ->capture_default_str();
   AddJsonFlag(command, globals.get());
   command->footer(
       "Tools that are in the store already cost nothing. Ctrl-C "

@@ -23,6 +23,9 @@ std::string LearningText(const kv::KvBlock& block) {
   if (block.kind() != kv::BlockKind::kSplice) {
     return "no: exact cells of one conversation";
   }
+  if (block.storage().k == kv::RowStorage::kQ4) {
+    return "no: 4-bit keys are too coarse to take in samples";
+  }
   const int samples = block.metadata().context_count;
   if (samples > 1 && block.VM2(0).empty() && block.sensitivity().empty()) {
     return "no: the file doesn't say how its samples varied";
@@ -39,8 +42,9 @@ Json BlockJson(const kv::KvBlock& block) {
   }
   uint64_t row_bytes = 0;
   for (size_t layer = 0; layer < block.layers().size(); ++layer) {
-    row_bytes += block.KStrideBytes(layer) + block.VStrideBytes(layer);
+    row_bytes += block.KBytes(layer) + block.VBytes(layer);
   }
+  row_bytes /= static_cast<uint64_t>(block.token_count());
   Json object = {{"path", block.path()},
                  {"format_version", block.format_version()},
                  {"kind", std::string(kv::BlockKindName(block.kind()))},
@@ -53,6 +57,7 @@ Json BlockJson(const kv::KvBlock& block) {
                  {"position", metadata.position},
                  {"tokens", block.token_count()},
                  {"layers", block.layers().size()},
+                 {"storage", kv::BlockStorageName(block.storage())},
                  {"bytes", block.file_bytes()},
                  {"row_bytes_per_token", row_bytes},
                  {"fingerprint", std::move(print)}};

@@ -87,13 +87,13 @@ class BlockLearnerTest : public ::testing::TestWithParam<TinyArch> {
   }
 
   // The compiler's block of the same tool, behind the first `count` contexts.
-  Status Compile(int count) {
+  Status Compile(int count, const kv::BlockStorage& storage = {}) {
     session_.context->Clear();
     const CompileJob job = {
         .tool_name = "tool", .schema_hash = "hash", .tokens = tool_};
     return CompileBlocks(environment_,
                          std::span(contexts_).first(static_cast<size_t>(count)),
-                         {&job, 1}, {.recipe = "compiled"})
+                         {&job, 1}, {.recipe = "compiled", .storage = storage})
         .status();
   }
 
@@ -232,6 +232,25 @@ TEST_P(BlockLearnerTest, LeavesABlockOfANewerNexusAlone) {
   EXPECT_EQ(Learn(1).status().code(), StatusCode::kIncompatible);
   ASSERT_OK_AND_ASSIGN(const std::string left, disk.ReadFile(path));
   EXPECT_EQ(left, newer);
+}
+
+TEST_P(BlockLearnerTest, KeepsEightBitsAndLeavesFourBitKeysAlone) {
+  const kv::BlockStorage q8 = {kv::RowStorage::kQ8, kv::RowStorage::kQ8};
+  ASSERT_OK(Compile(2, q8));
+  ASSERT_OK_AND_ASSIGN(const LearnReport report, Learn(3, "compiled"));
+  EXPECT_EQ(report.samples, 3);
+  ASSERT_OK_AND_ASSIGN(const auto learned, Find("compiled"));
+  EXPECT_EQ(learned->storage(), q8);
+  ASSERT_OK(store_->Remove(learned->key()));
+
+  const kv::BlockStorage q8_k4 = {kv::RowStorage::kQ4, kv::RowStorage::kQ8};
+  ASSERT_OK(Compile(2, q8_k4));
+  ASSERT_OK_AND_ASSIGN(const LearnReport refused, Learn(3, "compiled"));
+  EXPECT_EQ(refused.samples, 0);
+  EXPECT_THAT(refused.reason, ::testing::HasSubstr("4-bit"));
+  ASSERT_OK_AND_ASSIGN(const auto left, Find("compiled"));
+  EXPECT_EQ(left->metadata().generation, 0);
+  EXPECT_LT(left->file_bytes(), learned->file_bytes());
 }
 
 TEST_P(BlockLearnerTest, RefusesAPlaceThatTeachesNothing) {
