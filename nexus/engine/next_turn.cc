@@ -47,19 +47,28 @@ Result<NextTurnReport> PrepareNextTurn(
       report.history_ready,
       AppendInPieces(session, std::span(history).subspan(common),
                      options.cancel, &report));
-  if (!report.history_ready || options.likely_tool == nullptr) return report;
-  NEXUS_ASSIGN_OR_RETURN(
-      const std::vector<Token> block,
-      planner.BlockTokens({options.likely_tool, 1}, ArgumentMode::kSchema));
-  NEXUS_ASSIGN_OR_RETURN(
-      report.tool_ready,
-      AppendInPieces(session, block, options.cancel, &report));
-  if (!report.tool_ready) return report;
-  // If the guess is wrong now, it may be right a few turns on.
+  if (!report.history_ready) return report;
+  // The likely one comes last and stays in place.
+  std::vector<const schema::ToolSchema*> tools = options.keep_tools;
+  std::erase(tools, options.likely_tool);
+  if (options.likely_tool != nullptr) tools.push_back(options.likely_tool);
   PromptPlan plan;
   plan.history = history;
-  plan.block = block;
-  NEXUS_RETURN_IF_ERROR(session.Remember(plan, *options.likely_tool).status());
+  for (const schema::ToolSchema* tool : tools) {
+    NEXUS_RETURN_IF_ERROR(session.TruncateTo(history.size()));
+    NEXUS_ASSIGN_OR_RETURN(
+        plan.block, planner.BlockTokens({tool, 1}, ArgumentMode::kSchema));
+    NEXUS_ASSIGN_OR_RETURN(
+        const bool decoded,
+        AppendInPieces(session, plan.block, options.cancel, &report));
+    if (!decoded) return report;
+    report.tool_ready = tool == options.likely_tool;
+    NEXUS_ASSIGN_OR_RETURN(const auto kept, session.Remember(plan, *tool));
+    report.kept_tools += kept != nullptr ? 1 : 0;
+  }
+  if (options.likely_tool == nullptr) {
+    NEXUS_RETURN_IF_ERROR(session.TruncateTo(history.size()));
+  }
   return report;
 }
 

@@ -5,13 +5,16 @@
 // prefix of the next turn ends where the schema began. Here the session goes
 // back to that point and decodes the rest of the conversation as the client
 // will send it; with that a spliced session is exact again (healed). Then the
-// schema of the likely next tool is prefilled behind it: if it is the right
-// one, the next turn's tier is exact-prefix.
+// schemas of tools that may be wanted soon are decoded behind it, the likely
+// next one last: if it is the right one, the next turn's tier is exact-prefix.
+// Of each the session keeps the cells, so that a later turn splices from this
+// conversation (conversation_blocks.h).
 #ifndef NEXUS_ENGINE_NEXT_TURN_H_
 #define NEXUS_ENGINE_NEXT_TURN_H_
 
 #include <atomic>
 #include <span>
+#include <vector>
 
 #include "nexus/base/result.h"
 #include "nexus/engine/prompt_plan.h"
@@ -25,6 +28,9 @@ inline constexpr size_t kIdlePieceTokens = 32;
 
 struct NextTurnOptions {
   const schema::ToolSchema* likely_tool = nullptr;  // null: history only
+  // Others to keep the cells of, the most wanted first: the tool that was just
+  // spliced, or the next of the forecast.
+  std::vector<const schema::ToolSchema*> keep_tools = {};
   // Looked at between pieces. What is done by then stays and is used.
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -36,6 +42,7 @@ struct NextTurnReport {
   double longest_piece_ms = 0;
   bool history_ready = false;
   bool tool_ready = false;
+  int kept_tools = 0;
 };
 
 // `messages`: the conversation with the call and its result, as the client will

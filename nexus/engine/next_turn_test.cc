@@ -72,6 +72,39 @@ TEST_F(NextTurnTest, HealsASplicedSessionToTheExactHistory) {
   EXPECT_EQ(static_cast<size_t>(next.reused_tokens), plan.history.size());
 }
 
+// Nothing was learned or decoded as text before: the cells of the tool that was
+// spliced come from the idle work.
+TEST_F(NextTurnTest, AKeptToolIsSplicedFromTheConversationTurnsLater) {
+  const schema::ToolSchema other = testing::SampleTool(3);
+  ASSERT_OK_AND_ASSIGN(
+      const NextTurnReport report,
+      Idle({.likely_tool = &other, .keep_tools = {&tool_, &other}}));
+  EXPECT_TRUE(report.tool_ready);
+  EXPECT_EQ(report.kept_tools, 2);
+  const size_t kept_behind = session_->tokens().size();
+
+  messages_.push_back({.role = "assistant", .content = "None is free."});
+  messages_.push_back({.role = "user", .content = "And tomorrow?"});
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, PlanFor(messages_, tool_));
+  PrepareOptions options;
+  options.tier = Tier::kSplice;
+  options.policy = kv::RepairPolicy::kNone;
+  ASSERT_OK_AND_ASSIGN(const TierReport next, session_->Prepare(plan, options));
+  EXPECT_EQ(next.tier, Tier::kSplice);
+  EXPECT_GT(next.shared_history, 0.5);
+  EXPECT_LT(static_cast<double>(plan.history.size()) * next.shared_history,
+            static_cast<double>(kept_behind));
+}
+
+TEST_F(NextTurnTest, WithoutALikelyToolTheHistoryIsLeftBare) {
+  ASSERT_OK_AND_ASSIGN(const NextTurnReport report,
+                       Idle({.keep_tools = {&tool_}}));
+  EXPECT_EQ(report.kept_tools, 1);
+  EXPECT_FALSE(report.tool_ready);
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, PlanFor(messages_, tool_));
+  EXPECT_EQ(session_->tokens().size(), plan.history.size());
+}
+
 TEST_F(NextTurnTest, TheRightGuessMakesTheNextTurnAnExactPrefix) {
   ASSERT_OK_AND_ASSIGN(const NextTurnReport report,
                        Idle({.likely_tool = &tool_}));
