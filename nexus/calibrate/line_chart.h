@@ -1,34 +1,7 @@
-// LineChart: measured curves as an SVG picture that reads in light and dark.
+// The charts of nexus/base, which the plots of a study draw with.
 #ifndef NEXUS_CALIBRATE_LINE_CHART_H_
 #define NEXUS_CALIBRATE_LINE_CHART_H_
 
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-namespace nexus::calibrate {
-
-struct ChartSeries {
-  std::string name;
-  std::vector<std::pair<double, double>> points;  // by x
-  bool dashed = false;
-};
-
-struct ChartPanel {
-  std::string title;
-  std::string x_label;
-  std::string y_label;
-  bool log_x = false;
-  bool log_y = false;
-  std::vector<ChartSeries> series;
-};
-
-// Panels side by side. Points that a log axis can't show (<= 0, not finite) are
-// left out; a panel without any says so.
-std::string RenderSvg(const std::string& title,
-                      std::span<const ChartPanel> panels);
-
-}  // namespace nexus::calibrate
+#include "nexus/base/line_chart.h"  // IWYU pragma: export
 
 #endif  // NEXUS_CALIBRATE_LINE_CHART_H_

@@ -1,4 +1,4 @@
-#include "nexus/calibrate/line_chart.h"
+#include "nexus/base/line_chart.h"
 
 #include <limits>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 
-namespace nexus::calibrate {
+namespace nexus {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(LineChartTest, AnEmptyPanelSaysSo) {
 }
 
 }  // namespace
-}  // namespace nexus::calibrate
+}  // namespace nexus

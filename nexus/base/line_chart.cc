@@ -1,4 +1,4 @@
-#include "nexus/calibrate/line_chart.h"
+#include "nexus/base/line_chart.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-namespace nexus::calibrate {
+namespace nexus {
 namespace {
 
 constexpr double kPanelWidth = 460;
@@ -205,4 +205,4 @@ std::string RenderSvg(const std::string& title,
   return drawing.text();
 }
 
-}  // namespace nexus::calibrate
+}  // namespace nexus
