@@ -6,6 +6,11 @@
 // are 94 KB: the scan runs out of L2 in microseconds, so no index structure can
 // win at this size.
 //
+// Each row also has its sign bits, an eighth of its bytes: comparing those
+// first and multiplying only the rows that differ least finds the same best
+// rows for a fraction of the work (`Search` with `two_stage`). They are made
+// from the rows, so the file doesn't hold them.
+//
 // An Slb never changes. Adding, changing or removing tools makes a new one, and
 // the Router swaps it in together with the rest of its index: a query sees all
 // of the old registry or all of the new one.
@@ -34,6 +39,15 @@ struct SlbHit {
   float score = 0;  // cosine, up to INT8 rounding (about 0.003)
 
   friend bool operator==(const SlbHit&, const SlbHit&) = default;
+};
+
+struct SlbSearchOptions {
+  int top_k = 10;
+  // Sign bits first, then INT8 on the `survivors` rows that differ least, and
+  // all rows that differ as little as the last of them. At least top_k; 0: as
+  // many as DefaultSurvivors says. False: INT8 on every row.
+  bool two_stage = false;
+  int survivors = 0;
 };
 
 // Move-only. Thread-safe once built: everything is const.
@@ -65,7 +79,12 @@ class Slb {
   Result<std::vector<float>> ScoreAll(std::span<const float> query) const;
   // The best `top_k` rows, best first, equal scores by row.
   Result<std::vector<SlbHit>> Search(std::span<const float> query,
-                                     int top_k) const;
+                                     const SlbSearchOptions& options) const;
+  Result<std::vector<SlbHit>> Search(std::span<const float> query,
+                                     int top_k) const {
+    return Search(query, SlbSearchOptions{.top_k = top_k});
+  }
+  int DefaultSurvivors(int top_k) const;
 
   // `fingerprint` names the encoder and the recipe of its input text.
   Status Save(FileSystem& fs, const std::string& path,
@@ -82,6 +101,16 @@ class Slb {
     void operator()(int8_t* rows) const;
   };
 
+  // INT8 form of a query, padded to the stride.
+  struct QuantisedQuery {
+    std::vector<int8_t> values;
+    float scale = 0;
+  };
+  Result<QuantisedQuery> Quantise(std::span<const float> query) const;
+  std::vector<int> Survivors(const QuantisedQuery& query, size_t wanted) const;
+  // To be called once the last row's numbers are in place.
+  void PackLastRow();
+
   // A zeroed row to fill in.
   int8_t* AppendRow(const Sha256Digest& key, float scale);
 
@@ -89,6 +118,7 @@ class Slb {
   size_t stride_;  // dimension rounded up to kAlignBytes
   size_t capacity_rows_ = 0;
   std::unique_ptr<int8_t[], AlignedDelete> rows_;  // [capacity_rows, stride]
+  std::vector<uint64_t> signs_;                    // [row, stride / 64]
   std::vector<float> scales_;                      // [row]
   std::vector<Sha256Digest> keys_;                 // [row]
 };

@@ -10,6 +10,9 @@
 namespace nexus::route {
 namespace {
 
+// Quantisation is symmetric, and the scan relies on it.
+constexpr int kNeverWritten = 0x80;
+
 uint64_t AlignUp(uint64_t offset) {
   return (offset + kSlbSectionAlignBytes - 1) / kSlbSectionAlignBytes *
          kSlbSectionAlignBytes;
@@ -156,7 +159,13 @@ Result<Slb> Slb::Load(FileSystem& fs, const std::string& path,
       return Damaged(path, "scale of row " + std::to_string(r) +
                                " isn't a finite positive number");
     }
-    std::memcpy(slb.AppendRow(key, scale), rows + r * columns, columns);
+    const char* row = rows + r * columns;
+    if (std::memchr(row, kNeverWritten, columns) != nullptr) {
+      return Damaged(path, "row " + std::to_string(r) +
+                               " holds a byte of -128, which isn't written");
+    }
+    std::memcpy(slb.AppendRow(key, scale), row, columns);
+    slb.PackLastRow();
   }
   return slb;
 }

@@ -1,5 +1,6 @@
 #include "nexus/route/slb.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -93,6 +94,70 @@ TEST(SlbTest, SearchOrdersByScoreThenRow) {
   EXPECT_TRUE(none.empty());
 }
 
+// More rows than a block, a dimension with padding.
+TEST(SlbTest, SearchIsTheBestOfScoreAll) {
+  const Slb slb = MakeSlb(4100, 40);
+  const std::vector<float> query = UnitVector(40, 77777);
+  ASSERT_OK_AND_ASSIGN(const auto scores, slb.ScoreAll(query));
+  std::vector<SlbHit> expected;
+  for (int r = 0; r < slb.row_count(); ++r) {
+    expected.push_back({r, scores[static_cast<size_t>(r)]});
+  }
+  std::stable_sort(
+      expected.begin(), expected.end(),
+      [](const SlbHit& a, const SlbHit& b) { return a.score > b.score; });
+  expected.resize(25);
+  ASSERT_OK_AND_ASSIGN(const auto hits, slb.Search(query, 25));
+  EXPECT_EQ(hits, expected);
+  // Every row survives, so two stages give the same.
+  ASSERT_OK_AND_ASSIGN(
+      const auto staged,
+      slb.Search(query, {.top_k = 25, .two_stage = true, .survivors = 4100}));
+  EXPECT_EQ(staged, expected);
+}
+
+// Rows in families of ten around a centre, as the tools of one kind are.
+TEST(SlbTest, TwoStagesFindTheNearestFamily) {
+  constexpr int kDimension = 384;
+  Slb slb(kDimension);
+  const auto member = [](uint32_t family, uint32_t seed) {
+    std::vector<float> v = UnitVector(kDimension, family);
+    const std::vector<float> noise = UnitVector(kDimension, 100000 + seed);
+    for (size_t i = 0; i < v.size(); ++i) v[i] += 0.8F * noise[i];
+    return v;
+  };
+  for (uint32_t r = 0; r < 2000; ++r) {
+    EXPECT_TRUE(slb.Append(Key(static_cast<int>(r)), member(r / 10, r)));
+  }
+  for (uint32_t family = 0; family < 200; family += 20) {
+    const std::vector<float> query = member(family, 5000 + family);
+    ASSERT_OK_AND_ASSIGN(const auto exact, slb.Search(query, 10));
+    ASSERT_OK_AND_ASSIGN(const auto staged,
+                         slb.Search(query, {.top_k = 10, .two_stage = true}));
+    EXPECT_EQ(staged, exact) << "family " << family;
+  }
+}
+
+TEST(SlbTest, TwoStagesSurviveFewRowsAndBadQueries) {
+  const SlbSearchOptions staged = {.top_k = 5, .two_stage = true};
+  ASSERT_OK_AND_ASSIGN(auto hits, Slb(8).Search(UnitVector(8, 1), staged));
+  EXPECT_TRUE(hits.empty());
+  const Slb slb = MakeSlb(3, 8);
+  ASSERT_OK_AND_ASSIGN(hits, slb.Search(UnitVector(8, 1), staged));
+  EXPECT_EQ(hits.size(), 3U);
+  ASSERT_OK_AND_ASSIGN(
+      hits, slb.Search(UnitVector(8, 1), {.top_k = 0, .two_stage = true}));
+  EXPECT_TRUE(hits.empty());
+  // No direction at all: every cosine is zero, and the order is the rows'.
+  ASSERT_OK_AND_ASSIGN(hits, slb.Search(std::vector<float>(8), staged));
+  ASSERT_EQ(hits.size(), 3U);
+  EXPECT_EQ(hits[0], (SlbHit{0, 0}));
+  std::vector<float> nan(8, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(slb.Search(nan, staged).status().code(), StatusCode::kInternal);
+  EXPECT_EQ(slb.Search(std::vector<float>{1}, staged).status().code(),
+            StatusCode::kInternal);
+}
+
 TEST(SlbTest, AnEmptyOneFindsNothing) {
   ASSERT_OK_AND_ASSIGN(const auto hits, Slb(8).Search(UnitVector(8, 1), 5));
   EXPECT_TRUE(hits.empty());
@@ -177,6 +242,11 @@ TEST_F(SlbFileTest, RoundTripIsExact) {
   ASSERT_OK_AND_ASSIGN(const auto before, slb.ScoreAll(query));
   ASSERT_OK_AND_ASSIGN(const auto after, loaded.ScoreAll(query));
   EXPECT_EQ(before, after);
+  const SlbSearchOptions staged = {
+      .top_k = 5, .two_stage = true, .survivors = 9};
+  ASSERT_OK_AND_ASSIGN(const auto found, slb.Search(query, staged));
+  ASSERT_OK_AND_ASSIGN(const auto found_after, loaded.Search(query, staged));
+  EXPECT_EQ(found, found_after);
   for (int r = 0; r < 37; ++r) EXPECT_EQ(loaded.key(r), slb.key(r));
 }
 
@@ -252,6 +322,21 @@ TEST_F(SlbFileTest, RefusesHostileHeaders) {
             corrupt);
   EXPECT_EQ(load_with([](auto& h) { h.version = 2; }),
             StatusCode::kIncompatible);
+}
+
+// The checksum is right: somebody wrote a byte that quantisation never gives,
+// and that the scan doesn't allow.
+TEST_F(SlbFileTest, RefusesARowByteOfMinus128) {
+  std::string bytes = SavedBytes(MakeSlb(5, 24));
+  SlbFileHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  bytes[header.rows_offset + 30] = static_cast<char>(-128);
+  header.rows_xxh3 = Xxh3(bytes.data() + header.rows_offset, 5 * 24);
+  header.header_xxh3 = Xxh3(&header, offsetof(SlbFileHeader, header_xxh3));
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  const Status status = LoadBytes(bytes).status();
+  EXPECT_EQ(status.code(), StatusCode::kCorruption);
+  EXPECT_THAT(status.message(), HasSubstr("row 1"));
 }
 
 TEST_F(SlbFileTest, RefusesForeignFiles) {
