@@ -63,7 +63,8 @@ class Calibration:
         for row, found in zip(self.rows, ranked):
             hits.setdefault(row["set"], []).append((found[0], found[:5].any()))
         means = {name: np.mean(h, 0) for name, h in hits.items()}
-        macro = np.mean([m for n, m in means.items() if len(hits[n]) >= 10], 0)
+        large = [m for n, m in means.items() if len(hits[n]) >= 10]
+        macro = np.mean(large or list(means.values()), 0)
         return float(macro[0]), {
             "recall1": round(float(ranked[:, 0].mean()), 4),
             "recall5": round(float(ranked[:, :5].any(1).mean()), 4),
