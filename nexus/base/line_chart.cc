@@ -127,6 +127,10 @@ void DrawPanel(const ChartPanel& panel, double left, Drawing* drawing) {
       x.Take(px);
       y.Take(py);
     }
+    for (const auto& [low, high] : series.intervals) {
+      if (y.Shows(low)) y.Take(low);
+      if (y.Shows(high)) y.Take(high);
+    }
   }
   drawing->Text(left, kTop - 14, panel.title, "b");
   if (x.low > x.high) {
@@ -160,8 +164,16 @@ void DrawPanel(const ChartPanel& panel, double left, Drawing* drawing) {
                                (series.dashed ? " stroke-dasharray='5 4'" : "");
     std::string path;
     std::string dots;
-    for (const auto& [px, py] : series.points) {
+    for (size_t p = 0; p < series.points.size(); ++p) {
+      const auto& [px, py] = series.points[p];
       if (!x.Shows(px) || !y.Shows(py)) continue;
+      if (p < series.intervals.size() && y.Shows(series.intervals[p].first) &&
+          y.Shows(series.intervals[p].second)) {
+        dots += "<path d='M" + Number(place_x(px)) + " " +
+                Number(place_y(series.intervals[p].first)) + "V" +
+                Number(place_y(series.intervals[p].second)) +
+                "' stroke-opacity='0.5' " + stroke + "/>\n";
+      }
       path += (path.empty() ? "M" : "L") + Number(place_x(px)) + " " +
               Number(place_y(py));
       if (!series.dashed) {

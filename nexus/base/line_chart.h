@@ -13,6 +13,8 @@ struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // by x
   bool dashed = false;
+  // Low and high of each point, drawn as a bar; empty: none.
+  std::vector<std::pair<double, double>> intervals = {};
 };
 
 struct ChartPanel {

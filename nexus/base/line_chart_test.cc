@@ -49,6 +49,15 @@ TEST(LineChartTest, WhatALogAxisCantShowIsLeftOut) {
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
 
+TEST(LineChartTest, IntervalsAreBarsThroughTheirPoints) {
+  ChartSeries series = {"a", {{1, 2}, {2, 3}}, false};
+  series.intervals = {{1.5, 2.5}};
+  ChartPanel panel;
+  panel.series = {series};
+  const std::string svg = RenderSvg("t", std::vector<ChartPanel>{panel});
+  EXPECT_EQ(Count(svg, "stroke-opacity"), 1U);
+}
+
 TEST(LineChartTest, AnEmptyPanelSaysSo) {
   const std::vector<ChartPanel> panels = {{.title = "t", .log_x = true}};
   EXPECT_THAT(RenderSvg("t", panels), HasSubstr("nothing measured"));

@@ -22,7 +22,7 @@ struct ComposeFlags {
   std::string headline = "generic:25";
 };
 
-Json IntervalJson(const engine::Interval& interval) {
+Json IntervalJson(const Interval& interval) {
   return Json::array({interval.low, interval.high});
 }
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace nexus::engine {
 namespace {
 
 constexpr double kZ95 = 1.959963984540054;
-constexpr int kResamples = 10'000;
 
 }  // namespace
 
@@ -36,26 +34,6 @@ Interval WilsonInterval(int64_t successes, int64_t total) {
       kZ95 * std::sqrt(share * (1 - share) / n + z2 / (4 * n * n));
   return {std::max(0.0, (centre - half) / (1 + z2 / n)),
           std::min(1.0, (centre + half) / (1 + z2 / n))};
-}
-
-Interval BootstrapMean(std::span<const double> differences, uint64_t seed) {
-  if (differences.empty()) return {};
-  std::vector<double> means(kResamples);
-  uint64_t state = seed * 0x9E3779B97F4A7C15ULL + 1;
-  for (double& mean : means) {
-    double sum = 0;
-    for (size_t i = 0; i < differences.size(); ++i) {
-      // xorshift64*, Vigna 2016.
-      state ^= state >> 12;
-      state ^= state << 25;
-      state ^= state >> 27;
-      sum += differences[(state * 0x2545F4914F6CDD1DULL >> 33) %
-                         differences.size()];
-    }
-    mean = sum / static_cast<double>(differences.size());
-  }
-  std::sort(means.begin(), means.end());
-  return {means[kResamples / 40], means[kResamples - 1 - kResamples / 40]};
 }
 
 }  // namespace nexus::engine

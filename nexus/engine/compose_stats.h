@@ -4,14 +4,10 @@
 #define NEXUS_ENGINE_COMPOSE_STATS_H_
 
 #include <cstdint>
-#include <span>
+
+#include "nexus/base/bootstrap.h"
 
 namespace nexus::engine {
-
-struct Interval {
-  double low = 0;
-  double high = 0;
-};
 
 // McNemar's exact test, two-sided: how likely a split of the discordant pairs
 // as uneven as this is, if neither side is better. 1 without such pairs.
@@ -19,10 +15,6 @@ double McNemarExact(int64_t only_first, int64_t only_second);
 
 // Wilson's score interval of a share at 95 %; [0, 1] for total == 0.
 Interval WilsonInterval(int64_t successes, int64_t total);
-
-// 95 % percentile interval of the mean of paired differences, by a bootstrap of
-// 10,000 resamples. [0, 0] for no differences.
-Interval BootstrapMean(std::span<const double> differences, uint64_t seed = 1);
 
 }  // namespace nexus::engine
 

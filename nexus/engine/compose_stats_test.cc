@@ -28,18 +28,5 @@ TEST(ComposeStatsTest, WilsonAgreesWithHandCalculation) {
   EXPECT_DOUBLE_EQ(WilsonInterval(0, 0).high, 1);
 }
 
-TEST(ComposeStatsTest, BootstrapCoversTheMeanAndIsRepeatable) {
-  std::vector<double> differences(200, 0);
-  for (int i = 0; i < 20; ++i) differences[static_cast<size_t>(i * 7)] = -1;
-  const Interval first = BootstrapMean(differences);
-  EXPECT_LT(first.low, -0.1);
-  EXPECT_GT(first.high, -0.1);
-  // sqrt(0.1 * 0.9 / 200) * 1.96 = 0.042 on either side.
-  EXPECT_NEAR(first.low, -0.142, 0.01);
-  EXPECT_NEAR(first.high, -0.058, 0.01);
-  EXPECT_DOUBLE_EQ(first.low, BootstrapMean(differences).low);
-  EXPECT_DOUBLE_EQ(BootstrapMean({}).high, 0);
-}
-
 }  // namespace
 }  // namespace nexus::engine
