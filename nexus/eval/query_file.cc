@@ -1,0 +1,129 @@
+#include "nexus/eval/query_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/json.h"
+#include "nexus/base/lines.h"
+#include "nexus/eval/draws.h"
+
+namespace nexus::eval {
+namespace {
+
+Status WrongField(const std::string& where, const char* field,
+                  const char* expected) {
+  return InvalidArgumentError(where + ": \"" + field + "\" must be " +
+                              expected);
+}
+
+Status ReadText(const Json& row, const char* field, const std::string& where,
+                std::string* text) {
+  const auto it = row.find(field);
+  if (it == row.end() || it->is_null()) return Status::Ok();
+  if (it->is_number()) {
+    *text = it->dump();
+    return Status::Ok();
+  }
+  if (!it->is_string()) return WrongField(where, field, "a string");
+  *text = it->get<std::string>();
+  return Status::Ok();
+}
+
+Status ReadNames(const Json& row, const char* field, const std::string& where,
+                 std::vector<std::string>* names) {
+  const auto it = row.find(field);
+  if (it == row.end() || it->is_null()) return Status::Ok();
+  if (!it->is_array()) return WrongField(where, field, "a list of tool names");
+  for (const Json& name : *it) {
+    if (!name.is_string()) {
+      return WrongField(where, field, "a list of tool names");
+    }
+    // A name that is given twice is one tool, not two needed ones.
+    if (std::find(names->begin(), names->end(), name) == names->end()) {
+      names->push_back(name.get<std::string>());
+    }
+  }
+  return Status::Ok();
+}
+
+Result<LabelledQuery> ParseQuery(const Json& row, const std::string& where) {
+  LabelledQuery query;
+  if (!row.is_object() || !row.contains("query") || !row["query"].is_string()) {
+    return InvalidArgumentError(
+        where +
+        ": expected an object with a string \"query\" and a list "
+        "\"gold\"");
+  }
+  query.text = row["query"].get<std::string>();
+  // A label that was forgotten must not pass for "out of scope".
+  if (!row.contains("gold")) {
+    return InvalidArgumentError(
+        where +
+        ": no \"gold\"; write \"gold\": [] for a query that no tool "
+        "answers");
+  }
+  NEXUS_RETURN_IF_ERROR(ReadNames(row, "gold", where, &query.gold));
+  NEXUS_RETURN_IF_ERROR(ReadNames(row, "related", where, &query.related));
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "id", where, &query.id));
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "set", where, &query.set));
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "part", where, &query.part));
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "split", where, &query.split));
+  if (const auto any = row.find("gold_any"); any != row.end()) {
+    if (!any->is_boolean()) return WrongField(where, "gold_any", "a boolean");
+    query.gold_any = any->get<bool>();
+  }
+  std::string within;
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "within", where, &within));
+  if (within == "candidates") {
+    NEXUS_RETURN_IF_ERROR(ReadNames(row, "candidates", where, &query.within));
+  } else if (!within.empty()) {
+    return WrongField(where, "within", "\"candidates\"");
+  }
+  return query;
+}
+
+}  // namespace
+
+Result<std::vector<LabelledQuery>> ReadQueryFile(const std::string& path) {
+  NEXUS_ASSIGN_OR_RETURN(const std::string text,
+                         FileSystem::Default().ReadFile(path));
+  std::vector<LabelledQuery> queries;
+  NEXUS_RETURN_IF_ERROR(
+      ForEachLine(text, [&](std::string_view line, size_t number) -> Status {
+        if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
+          return Status::Ok();
+        }
+        const std::string where = path + ":" + std::to_string(number);
+        auto row = ParseJson(line, where);
+        if (!row.ok()) return row.status();
+        auto query = ParseQuery(*row, where);
+        if (!query.ok()) return query.status();
+        if (query->id.empty()) query->id = std::to_string(number);
+        queries.push_back(std::move(query).value());
+        return Status::Ok();
+      }));
+  return queries;
+}
+
+std::vector<LabelledQuery> FilterQueries(std::vector<LabelledQuery> queries,
+                                         const QueryFilter& filter) {
+  const auto fits = [](const std::string& wanted, const std::string& value) {
+    return wanted.empty() || wanted == value;
+  };
+  std::erase_if(queries, [&](const LabelledQuery& query) {
+    return !fits(filter.split, query.split) || !fits(filter.set, query.set) ||
+           !fits(filter.part, query.part);
+  });
+  if (filter.limit == 0 || queries.size() <= filter.limit) return queries;
+  std::vector<int> drawn = Shuffled(queries.size(), filter.seed);
+  drawn.resize(filter.limit);
+  std::sort(drawn.begin(), drawn.end());
+  std::vector<LabelledQuery> kept;
+  for (const int i : drawn) {
+    kept.push_back(std::move(queries[static_cast<size_t>(i)]));
+  }
+  return kept;
+}
+
+}  // namespace nexus::eval
