@@ -137,10 +137,9 @@ std::string TableText(const std::vector<std::vector<std::string>>& rows) {
     text += " |\n";
     if (r > 0) continue;
     for (size_t i = 0; i < widths.size(); ++i) {
-      text += (i == 0 ? "|-" : "-|-") + std::string(widths[i] - (i > 0), '-') +
-              (i == 0 ? "" : ":");
+      text += "|" + std::string(widths[i] + 1, '-') + (i == 0 ? "-" : ":");
     }
-    text += "-|\n";
+    text += "|\n";
   }
   return text + "\n";
 }
