@@ -1,5 +1,5 @@
-"""Published routing sets -> registry and query files of one shape, for route_eval
-and reference_router.py.
+"""Published routing sets -> registry and query files of one shape, for `nexus
+eval route` and reference_router.py.
 
     python3 tools/routing_sets.py DATA_DIR OUT_DIR
 

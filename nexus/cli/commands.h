@@ -14,6 +14,7 @@ void AddInspectCommand(CLI::App* app, Action* action);
 void AddRouteCommand(CLI::App* app, Action* action);
 void AddAskCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
+void AddEvalCommand(CLI::App* app, Action* action);
 void AddCalibrateCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 // Of bench.

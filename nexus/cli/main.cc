@@ -141,6 +141,7 @@ int Main(int argc, char** argv) {
   AddRouteCommand(&app, &action);
   AddAskCommand(&app, &action);
   AddBenchCommand(&app, &action);
+  AddEvalCommand(&app, &action);
   AddCalibrateCommand(&app, &action);
   AddDoctorCommand(&app, &action);
   // After the commands: they would inherit it.
