@@ -28,11 +28,26 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from data_sets import load_all, tool_id
-from numpy_minilm import MiniLm
 from splits import Groups, Vectors, canonical, leaks, side_of, twin_pairs
 
 # No tool may dominate the training side: MetaTool has 104 queries a tool.
 TRAIN_QUERIES_A_TOOL = 40
+
+
+class Encoder:
+    """The un-tuned encoder, in batches; 128 tokens tell two texts apart."""
+
+    def __init__(self, model_dir):
+        from bert import Tokens, load_bert  # needs PyTorch, the rest doesn't
+        self.bert, _ = load_bert(model_dir)
+        self.tokens = Tokens(model_dir)
+
+    def embed(self, texts):
+        import torch
+        from bert import sentence_vectors
+        with torch.no_grad():
+            return sentence_vectors(self.bert, [self.tokens.single(t, 128)
+                                                for t in texts], 32).numpy()
 
 
 def write_jsonl(path, rows):
@@ -167,9 +182,6 @@ def main():
     report = {"sets": {}}
 
     cache = args.out / "vectors.npz"
-    encoder = MiniLm(args.model_dir)
-    encoder.tokenizer.enable_truncation(128)  # enough to tell two texts apart
-
     def progress(done, total):
         print(f"embedded {done}/{total}", file=sys.stderr, flush=True)
         known = vectors.known
@@ -178,7 +190,7 @@ def main():
                      rows=np.array(list(known.values())))
         os.replace(cache.with_suffix(".part"), cache)
 
-    vectors = Vectors(encoder, progress)
+    vectors = Vectors(Encoder(args.model_dir), progress)
     if cache.exists():
         stored = np.load(cache, allow_pickle=False)
         vectors.known = dict(zip(stored["texts"].tolist(), stored["rows"]))

@@ -91,10 +91,10 @@ class Vectors:
 
     def add(self, texts):
         new = [t for t in dict.fromkeys(texts) if t not in self.known]
-        for start in range(0, len(new), 128):
-            part = new[start:start + 128]
+        for start in range(0, len(new), 256):
+            part = new[start:start + 256]
             self.known.update(zip(part, self.encoder.embed(part)))
-            self.progress(min(start + 128, len(new)), len(new))
+            self.progress(min(start + 256, len(new)), len(new))
 
     def cosine(self, a, b):
         return float(self.known[a] @ self.known[b])

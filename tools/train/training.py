@@ -16,6 +16,9 @@ import time
 import torch
 
 SAVE_SECONDS = 180
+# A re-ranker's head starts from noise and must catch up with layers that don't.
+HEAD = ("classifier.", "bert.pooler.")
+HEAD_RATE = 20.0
 
 
 class Run:
@@ -25,12 +28,18 @@ class Run:
         self.model, self.options = model, options
         self.trained = {n: p for n, p in model.named_parameters()
                         if p.requires_grad}
-        decayed = [p for p in self.trained.values() if p.ndim > 1]
-        plain = [p for p in self.trained.values() if p.ndim == 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": 0.01},
-             {"params": plain, "weight_decay": 0.0}],
-            lr=options["lr"], betas=(0.9, 0.98), eps=1e-6)
+        groups = []
+        for is_head in (False, True):
+            for decayed in (True, False):
+                found = [p for n, p in self.trained.items()
+                         if n.startswith(HEAD) == is_head and
+                         (p.ndim > 1) == decayed]
+                if found:
+                    groups.append({"params": found,
+                                   "weight_decay": 0.01 if decayed else 0.0,
+                                   "scale": HEAD_RATE if is_head else 1.0})
+        self.optimizer = torch.optim.AdamW(groups, lr=options["lr"],
+                                           betas=(0.9, 0.98), eps=1e-6)
         self.step, self.best = 0, -1.0
         self.saved_at = time.monotonic()
         self.stopping = False
@@ -99,7 +108,7 @@ class Run:
 
     def update(self, loss):
         for group in self.optimizer.param_groups:
-            group["lr"] = self.options["lr"] * self.rate()
+            group["lr"] = self.options["lr"] * self.rate() * group["scale"]
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained.values(), 1.0)
