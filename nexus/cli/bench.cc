@@ -273,6 +273,7 @@ void AddBenchCommand(CLI::App* app, Action* action) {
   AddCalls(bench, action);
   AddBenchFidelity(bench, action);
   AddBenchNextTurn(bench, action);
+  AddBenchScan(bench, action);
   AddBenchCompose(bench, action);
   AddBenchLists(bench, action);
   AddBenchDeterminism(bench, action);

@@ -12,6 +12,7 @@ void AddBenchFidelity(CLI::App* bench, Action* action);
 void AddBenchLearn(CLI::App* bench, Action* action);
 void AddBenchLists(CLI::App* bench, Action* action);
 void AddBenchNextTurn(CLI::App* bench, Action* action);
+void AddBenchScan(CLI::App* bench, Action* action);
 
 }  // namespace nexus::cli
 

@@ -202,7 +202,10 @@ Result<std::vector<SlbHit>> Slb::Search(std::span<const float> query,
     best.Offer({static_cast<int>(r),
                 static_cast<float>(product) * scales_[r] * quantised.scale});
   };
-  if (!options.two_stage) {
+  const bool two_stage =
+      options.scan == SlbScan::kTwoStage ||
+      (options.scan == SlbScan::kAuto && row_count() >= kTwoStageRows);
+  if (!two_stage) {
     std::vector<int32_t> products(std::min(scales_.size(), kBlockRows));
     for (size_t first = 0; first < scales_.size(); first += kBlockRows) {
       const size_t count = std::min(kBlockRows, scales_.size() - first);

@@ -8,7 +8,7 @@
 //
 // Each row also has its sign bits, an eighth of its bytes: comparing those
 // first and multiplying only the rows that differ least finds the same best
-// rows for a fraction of the work (`Search` with `two_stage`). They are made
+// rows for a fraction of the work. They are made
 // from the rows, so the file doesn't hold them.
 //
 // An Slb never changes. Adding, changing or removing tools makes a new one, and
@@ -41,12 +41,17 @@ struct SlbHit {
   friend bool operator==(const SlbHit&, const SlbHit&) = default;
 };
 
+enum class SlbScan {
+  kAuto,      // two stages from kTwoStageRows rows on
+  kOneStage,  // INT8 on every row
+  kTwoStage,  // sign bits first, then INT8 on the rows that differ least
+};
+
 struct SlbSearchOptions {
   int top_k = 10;
-  // Sign bits first, then INT8 on the `survivors` rows that differ least, and
-  // all rows that differ as little as the last of them. At least top_k; 0: as
-  // many as DefaultSurvivors says. False: INT8 on every row.
-  bool two_stage = false;
+  SlbScan scan = SlbScan::kAuto;
+  // Of the first stage: this many rows, and all that differ as little as the
+  // last of them. At least top_k; 0: as many as DefaultSurvivors says.
   int survivors = 0;
 };
 
@@ -77,7 +82,8 @@ class Slb {
   // Cosine of the query with every row. kInternal when the query isn't
   // `dimension` finite numbers (an encoder's fault).
   Result<std::vector<float>> ScoreAll(std::span<const float> query) const;
-  // The best `top_k` rows, best first, equal scores by row.
+  // The best `top_k` rows, best first, equal scores by row. Two stages may miss
+  // one: recall is in docs/routing.md.
   Result<std::vector<SlbHit>> Search(std::span<const float> query,
                                      const SlbSearchOptions& options) const;
   Result<std::vector<SlbHit>> Search(std::span<const float> query,
@@ -85,6 +91,8 @@ class Slb {
     return Search(query, SlbSearchOptions{.top_k = top_k});
   }
   int DefaultSurvivors(int top_k) const;
+  // Where two stages begin to pay, by `nexus bench scan`.
+  static constexpr int kTwoStageRows = 2000;
 
   // `fingerprint` names the encoder and the recipe of its input text.
   Status Save(FileSystem& fs, const std::string& path,

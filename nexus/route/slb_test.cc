@@ -107,12 +107,15 @@ TEST(SlbTest, SearchIsTheBestOfScoreAll) {
       expected.begin(), expected.end(),
       [](const SlbHit& a, const SlbHit& b) { return a.score > b.score; });
   expected.resize(25);
-  ASSERT_OK_AND_ASSIGN(const auto hits, slb.Search(query, 25));
+  ASSERT_OK_AND_ASSIGN(
+      const auto hits,
+      slb.Search(query, {.top_k = 25, .scan = SlbScan::kOneStage}));
   EXPECT_EQ(hits, expected);
   // Every row survives, so two stages give the same.
   ASSERT_OK_AND_ASSIGN(
       const auto staged,
-      slb.Search(query, {.top_k = 25, .two_stage = true, .survivors = 4100}));
+      slb.Search(query,
+                 {.top_k = 25, .scan = SlbScan::kTwoStage, .survivors = 4100}));
   EXPECT_EQ(staged, expected);
 }
 
@@ -132,21 +135,23 @@ TEST(SlbTest, TwoStagesFindTheNearestFamily) {
   for (uint32_t family = 0; family < 200; family += 20) {
     const std::vector<float> query = member(family, 5000 + family);
     ASSERT_OK_AND_ASSIGN(const auto exact, slb.Search(query, 10));
-    ASSERT_OK_AND_ASSIGN(const auto staged,
-                         slb.Search(query, {.top_k = 10, .two_stage = true}));
+    ASSERT_OK_AND_ASSIGN(
+        const auto staged,
+        slb.Search(query, {.top_k = 10, .scan = SlbScan::kTwoStage}));
     EXPECT_EQ(staged, exact) << "family " << family;
   }
 }
 
 TEST(SlbTest, TwoStagesSurviveFewRowsAndBadQueries) {
-  const SlbSearchOptions staged = {.top_k = 5, .two_stage = true};
+  const SlbSearchOptions staged = {.top_k = 5, .scan = SlbScan::kTwoStage};
   ASSERT_OK_AND_ASSIGN(auto hits, Slb(8).Search(UnitVector(8, 1), staged));
   EXPECT_TRUE(hits.empty());
   const Slb slb = MakeSlb(3, 8);
   ASSERT_OK_AND_ASSIGN(hits, slb.Search(UnitVector(8, 1), staged));
   EXPECT_EQ(hits.size(), 3U);
   ASSERT_OK_AND_ASSIGN(
-      hits, slb.Search(UnitVector(8, 1), {.top_k = 0, .two_stage = true}));
+      hits,
+      slb.Search(UnitVector(8, 1), {.top_k = 0, .scan = SlbScan::kTwoStage}));
   EXPECT_TRUE(hits.empty());
   // No direction at all: every cosine is zero, and the order is the rows'.
   ASSERT_OK_AND_ASSIGN(hits, slb.Search(std::vector<float>(8), staged));
@@ -243,7 +248,7 @@ TEST_F(SlbFileTest, RoundTripIsExact) {
   ASSERT_OK_AND_ASSIGN(const auto after, loaded.ScoreAll(query));
   EXPECT_EQ(before, after);
   const SlbSearchOptions staged = {
-      .top_k = 5, .two_stage = true, .survivors = 9};
+      .top_k = 5, .scan = SlbScan::kTwoStage, .survivors = 9};
   ASSERT_OK_AND_ASSIGN(const auto found, slb.Search(query, staged));
   ASSERT_OK_AND_ASSIGN(const auto found_after, loaded.Search(query, staged));
   EXPECT_EQ(found, found_after);
