@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "nexus/calibrate/line_chart.h"
+#include "nexus/base/line_chart.h"
 #include "nexus/engine/repair_profile.h"
 
 namespace nexus::calibrate {
