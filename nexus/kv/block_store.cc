@@ -282,14 +282,15 @@ Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
             "the block there is kept; remove the file to write another");
       }
     }
+    being_put_.insert(file_name);
   }
   // Not under the lock: an fsync takes long, and other threads find blocks
   // meanwhile.
-  NEXUS_ASSIGN_OR_RETURN(const uint64_t written,
-                         WriteBlockFile(*fs_, path, contents));
-  static_cast<void>(written);
+  const Status written = WriteBlockFile(*fs_, path, contents).status();
 
   const MutexLock lock(mutex_);
+  being_put_.erase(being_put_.find(file_name));
+  NEXUS_RETURN_IF_ERROR(written);
   // A block that was replaced is its readers' alone.
   if (options.replace) open_.erase(file_name);
   // Reading it back proves what the disk took.
@@ -369,7 +370,10 @@ void BlockStore::EvictToLimit(const std::string& keep) {
   }
   for (const BlockInfo& info : infos) {
     if (total <= options_.max_bytes) return;
-    if (info.file_name == keep || IsPinned(info.file_name)) continue;
+    if (info.file_name == keep || IsPinned(info.file_name) ||
+        being_put_.contains(info.file_name)) {
+      continue;
+    }
     if (UnlinkFile(info.file_name).ok()) total -= info.bytes;
   }
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -154,6 +155,9 @@ class BlockStore {
   // Blocks handed out and perhaps still in use, by file name.
   std::unordered_map<std::string, std::weak_ptr<const KvBlock>> open_
       GUARDED_BY(mutex_);
+  // Files between their writing and the end of their Put, once for each thread
+  // that is at it: another's Put must not evict them.
+  std::multiset<std::string> being_put_ GUARDED_BY(mutex_);
 };
 
 }  // namespace nexus::kv
