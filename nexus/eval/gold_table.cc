@@ -89,11 +89,13 @@ GoldTable ResolveGold(const route::ToolIndex& registry,
   for (LabelledQuery& query : queries) {
     Gold gold;
     gold.any = query.gold_any;
+    bool is_complete = true;
     for (const std::string& name : query.gold) {
       std::vector<int> tools = names.Find(name);
       if (tools.empty()) {
         table.unknown.push_back("query " + query.id + ": no tool '" + name +
                                 "'");
+        is_complete = false;
         continue;
       }
       gold.right.insert(gold.right.end(), tools.begin(), tools.end());
@@ -108,8 +110,10 @@ GoldTable ResolveGold(const route::ToolIndex& registry,
     std::erase_if(gold.spared, [&](int tool) { return gold.IsRight(tool); });
     gold.within = names.FindAll(query.within);
     // Without any of its labels a query isn't out of scope, just unusable; so
-    // is a scope that the registry lacks.
+    // is one that needs several tools of which the registry lacks one, and a
+    // scope that it lacks.
     if (gold.needed.empty() != query.gold.empty() ||
+        (!is_complete && !query.gold_any) ||
         gold.within.empty() != query.within.empty()) {
       ++table.left_out;
       continue;

@@ -39,12 +39,14 @@ TEST(GoldTableTest, ANameStandsForAllItsToolsAndAnIdForOneAndItsTwins) {
 }
 
 TEST(GoldTableTest, UnknownLabelsAreListedAndTheRestIsKept) {
-  const GoldTable part = Resolve({"send_mail", "fly"});
+  const GoldTable part = Resolve({"send_mail", "fly"}, true);
   EXPECT_THAT(part.unknown, ElementsAre("query q: no tool 'fly'"));
   EXPECT_THAT(part.gold[0].right, ElementsAre(1));
   const GoldTable none = Resolve({"fly"});
   EXPECT_EQ(none.left_out, 1);
   EXPECT_TRUE(none.queries.empty());
+  // Needing both, it would become easier for the lack of one.
+  EXPECT_EQ(Resolve({"send_mail", "fly"}).left_out, 1);
   const GoldTable out_of_scope = Resolve({});
   EXPECT_EQ(out_of_scope.left_out, 0);
   EXPECT_FALSE(out_of_scope.gold[0].in_scope());

@@ -57,7 +57,7 @@ Result<LabelledQuery> ParseQuery(const Json& row, const std::string& where) {
   }
   query.text = row["query"].get<std::string>();
   // A label that was forgotten must not pass for "out of scope".
-  if (!row.contains("gold")) {
+  if (!row.contains("gold") || row["gold"].is_null()) {
     return InvalidArgumentError(
         where +
         ": no \"gold\"; write \"gold\": [] for a query that no tool "
@@ -77,6 +77,11 @@ Result<LabelledQuery> ParseQuery(const Json& row, const std::string& where) {
   NEXUS_RETURN_IF_ERROR(ReadText(row, "within", where, &within));
   if (within == "candidates") {
     NEXUS_RETURN_IF_ERROR(ReadNames(row, "candidates", where, &query.within));
+    // Without any it would hold for the whole registry.
+    if (query.within.empty()) {
+      return WrongField(where, "candidates",
+                        "at least one tool, since \"within\" says so");
+    }
   } else if (!within.empty()) {
     return WrongField(where, "within", "\"candidates\"");
   }

@@ -42,6 +42,10 @@ TEST(QueryFileTest, ABrokenLineIsNamed) {
   for (const char* line :
        {"{\"query\": ", "[]", "{\"query\": 1, \"gold\": []}",
         "{\"query\": \"a\"}", "{\"query\": \"a\", \"gold\": \"x\"}",
+        "{\"query\": \"a\", \"gold\": null}",
+        "{\"query\": \"a\", \"gold\": [], \"within\": \"candidates\"}",
+        "{\"query\": \"a\", \"gold\": [], \"within\": \"candidates\", "
+        "\"candidates\": []}",
         "{\"query\": \"a\", \"gold\": [1]}",
         "{\"query\": \"a\", \"gold\": [], \"gold_any\": 1}",
         "{\"query\": \"a\", \"gold\": [], \"within\": \"x\"}",

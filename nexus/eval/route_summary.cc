@@ -175,7 +175,10 @@ RouteSummary Summarize(const RouteStudy& study, const StudyPoint& point) {
       });
   summary.tokens_all = MeanOf(in_scope, &RouteTrial::tokens_all);
   summary.tokens_bm25_top5 = MeanOf(in_scope, &RouteTrial::tokens_bm25_top5);
-  summary.tokens_chosen = MeanOf(in_scope, &RouteTrial::tokens_chosen);
+  std::vector<const RouteTrial*> taken;
+  std::copy_if(in_scope.begin(), in_scope.end(), std::back_inserter(taken),
+               [](const RouteTrial* trial) { return IsRouted(*trial); });
+  summary.tokens_chosen = MeanOf(taken, &RouteTrial::tokens_chosen);
   if (!in_scope.empty() && !outside.empty()) {
     summary.signals = {
         RateSignal("lead", in_scope, outside, right, &RouteTrial::lead),

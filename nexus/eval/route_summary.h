@@ -75,7 +75,7 @@ struct RouteSummary {
 
   double tokens_all = 0;
   double tokens_bm25_top5 = 0;
-  double tokens_chosen = 0;
+  double tokens_chosen = 0;  // of the trials that were routed
 
   struct RuleCount {
     int trials = 0;
