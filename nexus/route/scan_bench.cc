@@ -156,7 +156,7 @@ Result<ScanCase> RunCase(const ScanBenchOptions& options, int tools, int dim) {
   std::vector<int> order = {kAuto, kOne, kTwo, kPlain};
   if (flat) order.push_back(kFlat);
   if (sq8) order.push_back(kSq8);
-  std::mt19937 random(5);
+  std::mt19937 random(static_cast<uint32_t>(5 + tools + dim));
   for (int q = 0; q < options.queries; ++q) {
     const std::vector<float> query = rows.Query();
     std::vector<float> cosines(static_cast<size_t>(tools));

@@ -40,7 +40,6 @@ struct ScanCase {
   double plain_us = 0;  // the loop that a compiler sees, with the same top k
   std::optional<double> faiss_flat_us;
   std::optional<double> faiss_sq8_us;
-  std::optional<double> usearch_us;
   double recall = 0;            // of nexus
   double recall_one_stage = 0;  // what INT8 alone costs
   size_t bytes = 0;
