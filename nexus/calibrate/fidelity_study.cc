@@ -202,8 +202,6 @@ class Study {
           "arms with '@' need blocks of the conversation, and learning is off");
     }
     NEXUS_RETURN_IF_ERROR(session_->TruncateTo(count));
-    // Of no use to anybody else; what is mapped stays readable.
-    NEXUS_RETURN_IF_ERROR(engine_.store()->Remove(block->key()));
     conversation_blocks_[{job.one->tool.name, shared}] = std::move(block);
     return Status::Ok();
   }

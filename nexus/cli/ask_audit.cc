@@ -11,7 +11,8 @@ namespace nexus::cli {
 bool IsAuditDue(const engine::Engine& engine, const engine::AskResult& result,
                 int every) {
   if (every <= 0 || engine.store() == nullptr ||
-      result.tier.tier != engine::Tier::kSplice) {
+      result.tier.tier != engine::Tier::kSplice ||
+      result.tier.shared_history > 0) {
     return false;
   }
   constexpr const char* kCounter = "answers-since-audit";

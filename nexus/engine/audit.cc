@@ -23,7 +23,7 @@ std::string SamplesName(const kv::BlockKey& schema) {
   return "demoted-samples:" + ToHex(schema.Digest());
 }
 std::string ModelName(const kv::BlockKey& schema) {
-  return "demoted-model:" + ToHex(schema.fingerprint);
+  return "demoted-schemas:" + ToHex(schema.fingerprint);
 }
 
 std::string Verdict(const AuditTally& tally, const BudgetLimits& limits) {

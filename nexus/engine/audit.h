@@ -5,8 +5,10 @@
 // found is added up for each schema, in the store's settings; a schema whose
 // splices break their budget is demoted: from then on it is prefilled, with the
 // reason, until it is compiled anew or has learned as many samples again as it
-// had (every one of those prefills teaches one). When several schemas of a
-// model are demoted, so is the model, until they are lifted.
+// had (each of those prefills teaches one, unless the block is of a storage
+// that doesn't learn). Splices from the conversation itself aren't audited: a
+// fresh session can't repeat them. When several schemas of a model are demoted,
+// so is the model, until they are lifted.
 #ifndef NEXUS_ENGINE_AUDIT_H_
 #define NEXUS_ENGINE_AUDIT_H_
 

@@ -1,16 +1,19 @@
 #include "nexus/engine/conversation_blocks.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <random>
 #include <utility>
 
 #include "nexus/kv/block_key.h"
 
 namespace nexus::engine {
 
-std::string ConversationRecipe(const schema::SchemaFrame& frame,
-                               std::span<const llm::Token> preceding) {
-  return "conversation-" + frame.family + "-" +
-         ToHex(kv::SpliceContent(preceding, "")).substr(0, 16);
+std::string NewConversationRecipe(const schema::SchemaFrame& frame) {
+  std::random_device random;
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
+  return "conversation-" + frame.family + "-" + digits;
 }
 
 void ConversationBlocks::Keep(std::span<const llm::Token> preceding,

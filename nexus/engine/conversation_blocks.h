@@ -24,10 +24,11 @@
 
 namespace nexus::engine {
 
-// Compile recipe of a block taken behind exactly these tokens:
-// "conversation-chatml-<16 hex digits>".
-std::string ConversationRecipe(const schema::SchemaFrame& frame,
-                               std::span<const llm::Token> preceding);
+// Compile recipe that no other session has: "conversation-chatml-<16 hex
+// digits>". Blocks of it pass through the store, so that they are written,
+// checked and mapped like all others, and are unlinked at once: the mapping is
+// the session's, and nobody else's store fills up with them.
+std::string NewConversationRecipe(const schema::SchemaFrame& frame);
 
 struct ConversationBlock {
   std::shared_ptr<const kv::KvBlock> block;
@@ -38,9 +39,8 @@ struct ConversationBlock {
 // Thread-compatible.
 class ConversationBlocks {
  public:
-  // Replaces what was kept of these tokens. The blocks stay in the store as
-  // long as they are kept here; beyond kLimit schemas the one that was used
-  // least recently is dropped.
+  // Replaces what was kept of these tokens. Beyond kLimit schemas the one that
+  // was used least recently is dropped.
   void Keep(std::span<const llm::Token> preceding,
             std::shared_ptr<const kv::KvBlock> block);
   // A null block when there is none, or when the conversation has been changed
@@ -49,7 +49,8 @@ class ConversationBlocks {
                          std::span<const llm::Token> block);
   size_t size() const { return kept_.size(); }
 
-  static constexpr size_t kLimit = 32;
+  // About 2.6 MB each on the default model, of disk or page cache.
+  static constexpr size_t kLimit = 16;
 
  private:
   struct Kept {

@@ -51,6 +51,9 @@ TEST_F(ConversationBlocksTest, ASchemaIsSplicedFromEarlierInTheConversation) {
   ASSERT_OK_AND_ASSIGN(const TierReport report,
                        session_->Prepare(second, splice_));
   EXPECT_EQ(report.tier, Tier::kSplice);
+  // The store keeps nothing of it.
+  ASSERT_OK_AND_ASSIGN(const auto stored, tiny_->engine().store()->List());
+  EXPECT_TRUE(stored.empty());
   EXPECT_EQ(report.block_file, block->path());
   EXPECT_DOUBLE_EQ(report.shared_history,
                    static_cast<double>(first_.history.size()) /
@@ -96,6 +99,13 @@ TEST_F(ConversationBlocksTest, AnotherSessionsBlocksAreNotUsed) {
   ASSERT_OK_AND_ASSIGN(const TierReport report,
                        other->Prepare(second, splice_));
   EXPECT_EQ(report.tier, Tier::kPrefill);
+  // Nor does it take them for its own at the same place.
+  ASSERT_OK(other->TruncateTo(0));
+  ASSERT_OK(other->Prepare(first_, {.tier = Tier::kPrefill}).status());
+  ASSERT_OK_AND_ASSIGN(const auto first, session_->Remember(first_, tool_));
+  ASSERT_OK_AND_ASSIGN(const auto its_own, other->Remember(first_, tool_));
+  EXPECT_NE(its_own->path(), first->path());
+  EXPECT_EQ(its_own->metadata().context_count, 1);
 }
 
 TEST_F(ConversationBlocksTest, WhatIsNotHeldExactlyIsNotKept) {

@@ -8,7 +8,6 @@
 #include "nexus/base/json.h"
 #include "nexus/compile/block_learner.h"
 #include "nexus/engine/attention_probe.h"
-#include "nexus/engine/conversation_blocks.h"
 
 namespace nexus::engine {
 namespace {
@@ -211,14 +210,6 @@ kv::BlockKey Engine::TrafficKey(std::span<const llm::Token> block) const {
           .kind = kv::BlockKind::kSplice,
           .content = kv::SpliceContent(
               block, compile::TrafficRecipeName(planner_->frame()))};
-}
-
-kv::BlockKey Engine::ConversationKey(std::span<const llm::Token> preceding,
-                                     std::span<const llm::Token> block) const {
-  return {.fingerprint = fingerprint_.Digest(),
-          .kind = kv::BlockKind::kSplice,
-          .content = kv::SpliceContent(
-              block, ConversationRecipe(planner_->frame(), preceding))};
 }
 
 kv::BlockKey Engine::SchemaKey(std::span<const llm::Token> block) const {

@@ -101,10 +101,6 @@ class Engine {
   kv::BlockKey SpliceKey(std::span<const llm::Token> block, int contexts) const;
   // The key of a block that was never compiled, learned from traffic alone.
   kv::BlockKey TrafficKey(std::span<const llm::Token> block) const;
-  // The key of a block taken behind exactly `preceding`, for later turns of the
-  // same conversation (conversation_blocks.h).
-  kv::BlockKey ConversationKey(std::span<const llm::Token> preceding,
-                               std::span<const llm::Token> block) const;
   // Stands for a schema whatever blocks there are of it: what audits found is
   // kept under it. No block has it.
   kv::BlockKey SchemaKey(std::span<const llm::Token> block) const;

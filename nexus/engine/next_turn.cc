@@ -48,27 +48,29 @@ Result<NextTurnReport> PrepareNextTurn(
       AppendInPieces(session, std::span(history).subspan(common),
                      options.cancel, &report));
   if (!report.history_ready) return report;
-  // The likely one comes last and stays in place.
-  std::vector<const schema::ToolSchema*> tools = options.keep_tools;
-  std::erase(tools, options.likely_tool);
-  if (options.likely_tool != nullptr) tools.push_back(options.likely_tool);
   PromptPlan plan;
   plan.history = history;
-  for (const schema::ToolSchema* tool : tools) {
-    NEXUS_RETURN_IF_ERROR(session.TruncateTo(history.size()));
+  const auto decode = [&](const schema::ToolSchema& tool) -> Result<bool> {
     NEXUS_ASSIGN_OR_RETURN(
-        plan.block, planner.BlockTokens({tool, 1}, ArgumentMode::kSchema));
-    NEXUS_ASSIGN_OR_RETURN(
-        const bool decoded,
-        AppendInPieces(session, plan.block, options.cancel, &report));
-    if (!decoded) return report;
-    report.tool_ready = tool == options.likely_tool;
-    NEXUS_ASSIGN_OR_RETURN(const auto kept, session.Remember(plan, *tool));
-    report.kept_tools += kept != nullptr ? 1 : 0;
-  }
-  if (options.likely_tool == nullptr) {
+        plan.block, planner.BlockTokens({&tool, 1}, ArgumentMode::kSchema));
+    return AppendInPieces(session, plan.block, options.cancel, &report);
+  };
+  // What can't be kept (no room, a full disk) is no error of idle work.
+  const auto keep = [&](const schema::ToolSchema& tool) {
+    const auto kept = session.Remember(plan, tool);
+    if (kept.ok() && *kept != nullptr) ++report.kept_tools;
+  };
+  for (const schema::ToolSchema* tool : options.keep_tools) {
+    if (tool == options.likely_tool || !session.can_remember()) continue;
+    const Result<bool> decoded = decode(*tool);
+    if (decoded.ok() && *decoded) keep(*tool);
     NEXUS_RETURN_IF_ERROR(session.TruncateTo(history.size()));
+    if (decoded.ok() && !*decoded) return report;  // cancelled
   }
+  if (options.likely_tool == nullptr) return report;
+  // Last, because it stays in place.
+  NEXUS_ASSIGN_OR_RETURN(report.tool_ready, decode(*options.likely_tool));
+  if (report.tool_ready) keep(*options.likely_tool);
   return report;
 }
 

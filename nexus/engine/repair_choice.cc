@@ -28,6 +28,12 @@ Result<RepairChoice> ChooseRepair(const RepairRequest& request) {
                   ", so the paper's curve holds";
     return choice;
   }
+  if (!request.stored_as_cached) {
+    choice.note =
+        "repair: the profile was measured with blocks stored as cached, this "
+        "one is stored in fewer bits, so the paper's curve holds";
+    return choice;
+  }
   NEXUS_ASSIGN_OR_RETURN(const RepairRow* row,
                          profile.Find({.budget = request.budget,
                                        .depth = request.depth,
@@ -40,7 +46,13 @@ Result<RepairChoice> ChooseRepair(const RepairRequest& request) {
   }
   choice.policy = row->policy;
   choice.share = row->share;
+  choice.kl_mean = row->kl_mean;
   return choice;
+}
+
+bool IsCheaper(const RepairChoice& a, const RepairChoice& b) {
+  if (a.kl_mean < 0 || b.kl_mean < 0) return false;
+  return a.share != b.share ? a.share < b.share : a.kl_mean < b.kl_mean;
 }
 
 }  // namespace nexus::engine

@@ -27,7 +27,8 @@ struct RepairRequest {
   Budget budget = Budget::kBalanced;
   int depth = 0;
   int blocks = 1;
-  int compile_contexts = 1;  // behind the block
+  int compile_contexts = 1;      // behind the block
+  bool stored_as_cached = true;  // not in fewer bits
   // ConversationBlock::shared; 0: a compiled or learned block.
   double shared = 0;
   // Null: `profile_note` says why there is none.
@@ -39,12 +40,17 @@ struct RepairChoice {
   kv::RepairPolicy policy = kv::RepairPolicy::kSuffix;
   double share = -1;
   int curve_depth = 0;  // PlanRequest::depth
+  double kl_mean = -1;  // as the profile measured it; < 0: not from a profile
   // Why it isn't the budget's own repair; empty when it is.
   std::string note;
 };
 
 // kUnimplemented, kNotFound: prefill, with the reason.
 Result<RepairChoice> ChooseRepair(const RepairRequest& request);
+
+// Of two choices that keep the budget: less to decode again, then the nearer
+// one to a prefill. False when a profile doesn't know both.
+bool IsCheaper(const RepairChoice& a, const RepairChoice& b);
 
 }  // namespace nexus::engine
 

@@ -123,6 +123,37 @@ TEST_F(RepairProfileTest, BlocksOfTheConversationHaveRowsOfTheirOwn) {
   EXPECT_FALSE(profile.Find({.depth = 4096, .shared = 1}).ok());
 }
 
+// Cells of the conversation are usually nearer, but not where only a little of
+// it is shared: there the measured rows decide.
+TEST(RepairChoiceTest, TheCheaperOfTwoMeasuredRepairsIsLessDecodingThenNearer) {
+  RepairChoice none;
+  none.kl_mean = 0.002;
+  none.share = 0;
+  RepairChoice head = none;
+  head.share = 0.22;
+  head.kl_mean = 0.001;
+  EXPECT_TRUE(IsCheaper(none, head));
+  EXPECT_FALSE(IsCheaper(head, none));
+  RepairChoice nearer = none;
+  nearer.kl_mean = 0.001;
+  EXPECT_TRUE(IsCheaper(nearer, none));
+  RepairChoice unmeasured;
+  EXPECT_FALSE(IsCheaper(unmeasured, none));
+  EXPECT_FALSE(IsCheaper(none, unmeasured));
+}
+
+TEST(RepairChoiceTest, AProfileSaysNothingOfBlocksInFewerBits) {
+  RepairProfile profile = SomeProfile();
+  RepairRequest request;
+  request.depth = 100;
+  request.compile_contexts = 4;
+  request.profile = &profile;
+  request.stored_as_cached = false;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice choice, ChooseRepair(request));
+  EXPECT_THAT(choice.note, HasSubstr("fewer bits"));
+  EXPECT_EQ(choice.policy, kv::RepairPolicy::kSuffix);
+}
+
 TEST_F(RepairProfileTest, NewerVersionsAreIncompatible) {
   Json json = ProfileToJson(SomeProfile());
   json["schema_version"] = 99;

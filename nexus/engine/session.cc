@@ -169,50 +169,66 @@ Status Session::TryVariant(std::span<const Token> block_tokens,
 
 Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                           TierReport* report) {
-  ConversationBlock source;
   if (options.study != nullptr) {
-    source.block = options.study->block;
-    return SpliceBlock(plan, options, source, report);
+    const ConversationBlock source = {options.study->block, 0};
+    NEXUS_ASSIGN_OR_RETURN(const RepairChoice choice,
+                           ChoiceFor(source, options));
+    return SpliceBlock(plan, options, source, choice, report);
   }
+  ConversationBlock source;
+  ConversationBlock stored;
+  Status missing;
   {
     const Stopwatch watch(&report->lookup_ms);
     NEXUS_RETURN_IF_ERROR(
         CheckDemotion(*engine_->store(), engine_->SchemaKey(plan.block)));
     source = conversation_.Find(tokens_, plan.block);
-  }
-  if (source.block != nullptr) {
-    const Status spliced = SpliceBlock(plan, options, source, report);
-    if (spliced.code() != StatusCode::kUnimplemented &&
-        spliced.code() != StatusCode::kNotFound) {
-      return spliced;
+    auto found = FindPinned(plan.block);
+    if (found.ok()) {
+      stored.block = *std::move(found);
+    } else {
+      missing = found.status();
     }
-    // No repair of these cells keeps the budget; perhaps one of the others.
-    report->reasons.push_back(spliced.message());
-    source = {};
   }
-  {
-    const Stopwatch watch(&report->lookup_ms);
-    NEXUS_ASSIGN_OR_RETURN(source.block, FindPinned(plan.block));
+  if (source.block == nullptr && stored.block == nullptr) return missing;
+  Result<RepairChoice> choice = source.block != nullptr
+                                    ? ChoiceFor(source, options)
+                                    : Result<RepairChoice>(NotFoundError(""));
+  if (stored.block != nullptr) {
+    Result<RepairChoice> other = ChoiceFor(stored, options);
+    if (!choice.ok() || (other.ok() && IsCheaper(*other, *choice))) {
+      // Why the nearer cells weren't taken.
+      if (source.block != nullptr && !choice.ok()) {
+        report->reasons.push_back(choice.status().message());
+      }
+      source = stored;
+      choice = std::move(other);
+    }
   }
-  return SpliceBlock(plan, options, source, report);
+  NEXUS_RETURN_IF_ERROR(choice.status());
+  return SpliceBlock(plan, options, source, *choice, report);
+}
+
+Result<RepairChoice> Session::ChoiceFor(const ConversationBlock& source,
+                                        const PrepareOptions& options) const {
+  const kv::KvBlock& block = *source.block;
+  return ChooseRepair({.policy = options.policy,
+                       .share = options.recompute_share,
+                       .budget = options.budget,
+                       .depth = static_cast<int>(tokens_.size()),
+                       .compile_contexts = block.metadata().context_count,
+                       .stored_as_cached = block.storage().is_as_cached(),
+                       .shared = source.shared,
+                       .profile = engine_->profile(),
+                       .profile_note = engine_->profile_status().message()});
 }
 
 Status Session::SpliceBlock(const PromptPlan& plan,
                             const PrepareOptions& options,
                             const ConversationBlock& source,
-                            TierReport* report) {
+                            const RepairChoice& choice, TierReport* report) {
   const std::shared_ptr<const kv::KvBlock>& block = source.block;
   const auto position = static_cast<llm::Position>(tokens_.size());
-  NEXUS_ASSIGN_OR_RETURN(
-      const RepairChoice choice,
-      ChooseRepair({.policy = options.policy,
-                    .share = options.recompute_share,
-                    .budget = options.budget,
-                    .depth = position,
-                    .compile_contexts = block->metadata().context_count,
-                    .shared = source.shared,
-                    .profile = engine_->profile(),
-                    .profile_note = engine_->profile_status().message()}));
   if (!choice.note.empty()) report->reasons.push_back(choice.note);
   NEXUS_ASSIGN_OR_RETURN(
       const kv::RecomputePlan repair,
@@ -355,8 +371,8 @@ Result<TierReport> Session::Prepare(const PromptPlan& plan,
 bool Session::HoldsBlock(const PromptPlan& plan) const {
   const size_t begin = plan.history.size();
   const size_t end = begin + plan.block.size();
-  return engine_->options().learn && SplicingReady().ok() && begin > 0 &&
-         begin < end && exact_count_ >= end && tokens_.size() >= end &&
+  return can_remember() && begin > 0 && begin < end && exact_count_ >= end &&
+         tokens_.size() >= end &&
          std::equal(plan.history.begin(), plan.history.end(),
                     tokens_.begin()) &&
          std::equal(plan.block.begin(), plan.block.end(),
@@ -367,22 +383,22 @@ Result<std::shared_ptr<const kv::KvBlock>> Session::Remember(
     const PromptPlan& plan, const schema::ToolSchema& tool) {
   if (!HoldsBlock(plan)) return std::shared_ptr<const kv::KvBlock>();
   kv::BlockStore& store = *engine_->store();
-  const kv::BlockKey key = engine_->ConversationKey(plan.history, plan.block);
-  if (!store.Contains(key)) {
-    compile::LearnRequest request = LearnRequestFor(plan, tool);
-    request.recipe =
-        ConversationRecipe(engine_->planner().frame(), plan.history);
-    NEXUS_RETURN_IF_ERROR(
-        compile::LearnBlock(
-            engine_->CompileEnvironmentFor(kv::BlockKind::kSplice,
-                                           context_.get(), access_.get()),
-            request)
-            .status());
-  }
+  compile::LearnRequest request = LearnRequestFor(plan, tool);
+  request.recipe = NewConversationRecipe(engine_->planner().frame());
+  NEXUS_RETURN_IF_ERROR(compile::LearnBlock(engine_->CompileEnvironmentFor(
+                                                kv::BlockKind::kSplice,
+                                                context_.get(), access_.get()),
+                                            request)
+                            .status());
+  const kv::BlockKey key = {
+      .fingerprint = engine_->fingerprint(kv::BlockKind::kSplice).Digest(),
+      .kind = kv::BlockKind::kSplice,
+      .content = kv::SpliceContent(plan.block, request.recipe)};
   NEXUS_ASSIGN_OR_RETURN(
       auto block,
       store.Find(key,
                  {.expected = &engine_->fingerprint(kv::BlockKind::kSplice)}));
+  NEXUS_RETURN_IF_ERROR(store.Remove(key));
   conversation_.Keep(plan.history, block);
   return block;
 }

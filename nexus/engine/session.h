@@ -20,6 +20,7 @@
 #include "nexus/engine/conversation_blocks.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/prompt_plan.h"
+#include "nexus/engine/repair_choice.h"
 #include "nexus/engine/repair_profile.h"
 #include "nexus/engine/tier.h"
 #include "nexus/kv/recompute_plan.h"
@@ -97,6 +98,10 @@ class Session {
   // block; null when it doesn't. After an answer, never before one.
   Result<std::shared_ptr<const kv::KvBlock>> Remember(
       const PromptPlan& plan, const schema::ToolSchema& tool);
+  // Whether Remember can keep anything here.
+  bool can_remember() const {
+    return engine_->options().learn && SplicingReady().ok();
+  }
   // A session keeps the block it has once spliced, whatever is learned
   // meanwhile, so that its answers don't change under it. This lets it look
   // again.
@@ -134,9 +139,12 @@ class Session {
   Status TryVariant(std::span<const llm::Token> block, TierReport* report);
   Status TrySplice(const PromptPlan& plan, const PrepareOptions& options,
                    TierReport* report);
-  // Behind the history: this block, with the repair that its kind gets.
+  Result<RepairChoice> ChoiceFor(const ConversationBlock& source,
+                                 const PrepareOptions& options) const;
+  // Behind the history: this block, with this repair.
   Status SpliceBlock(const PromptPlan& plan, const PrepareOptions& options,
-                     const ConversationBlock& source, TierReport* report);
+                     const ConversationBlock& source,
+                     const RepairChoice& choice, TierReport* report);
   // Whether the session holds the plan's block exactly, behind its history.
   bool HoldsBlock(const PromptPlan& plan) const;
 
