@@ -5,18 +5,10 @@
 #include <numeric>
 #include <string>
 
-#include "nexus/simd/float16.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::calibrate {
 namespace {
-
-double Element(llm::KvType type, const uint8_t* row, size_t i) {
-  if (type == llm::KvType::kF16) {
-    return static_cast<double>(
-        simd::F16BitsToF32(reinterpret_cast<const uint16_t*>(row)[i]));
-  }
-  return static_cast<double>(reinterpret_cast<const float*>(row)[i]);
-}
 
 std::vector<double> Ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
@@ -50,20 +42,23 @@ Result<std::vector<float>> TokenDrift(const kv::KvBlock& block,
   }
   std::vector<float> drift;
   std::vector<float> stored;
+  std::vector<float> truth;
   for (int token = 0; token < block.token_count(); ++token) {
     double sum = 0;
     for (size_t layer = 0; layer < layer_count; ++layer) {
       const llm::KvLayerShape& shape = block.layers()[layer];
       stored.resize(shape.v_elements);
       block.ReadV(layer, token, 1, stored.data());
-      const uint8_t* truth =
-          rows.v[layer].data() +
-          block.VStrideBytes(layer) * static_cast<size_t>(token);
+      truth.resize(shape.v_elements);
+      kv::RowsToF32(shape.v_type,
+                    rows.v[layer].data() +
+                        block.VStrideBytes(layer) * static_cast<size_t>(token),
+                    shape.v_elements, truth.data());
       double difference = 0;
       double norm = 0;
       for (size_t i = 0; i < shape.v_elements; ++i) {
         const double have = static_cast<double>(stored[i]);
-        const double want = Element(shape.v_type, truth, i);
+        const double want = static_cast<double>(truth[i]);
         difference += (want - have) * (want - have);
         norm += have * have;
       }

@@ -5,7 +5,7 @@
 
 #include "nexus/kv/block_format.h"
 #include "nexus/kv/key_rotator.h"
-#include "nexus/simd/rope_rotate.h"
+#include "nexus/kv/row_convert.h"
 
 namespace nexus::compile {
 namespace {
@@ -21,25 +21,6 @@ double UpdateMean(const float* row, size_t elements, int count, float* mean) {
     m2 += static_cast<double>(before) * static_cast<double>(row[i] - mean[i]);
   }
   return m2;
-}
-
-void ToF32(llm::KvType type, const uint8_t* in, size_t elements, float* out) {
-  if (type == llm::KvType::kF16) {
-    simd::F16ToF32(reinterpret_cast<const uint16_t*>(in), out, elements);
-  } else {
-    std::copy_n(reinterpret_cast<const float*>(in), elements, out);
-  }
-}
-
-std::vector<uint8_t> FromF32(llm::KvType type, const std::vector<float>& in) {
-  std::vector<uint8_t> bytes(in.size() * (type == llm::KvType::kF16 ? 2 : 4));
-  if (type == llm::KvType::kF16) {
-    simd::F32ToF16(in.data(), reinterpret_cast<uint16_t*>(bytes.data()),
-                   in.size());
-  } else {
-    std::copy(in.begin(), in.end(), reinterpret_cast<float*>(bytes.data()));
-  }
-  return bytes;
 }
 
 double SquaredNorm(const float* row, size_t elements) {
@@ -147,7 +128,7 @@ Status BlockAccumulator::Add(const llm::KvRows& rows) {
 
       const uint8_t* v = rows.v[layer].data() +
                          layout_->RowBytesV(layer) * static_cast<size_t>(i);
-      ToF32(shape.v_type, v, shape.v_elements, row.data());
+      kv::RowsToF32(shape.v_type, v, shape.v_elements, row.data());
       v_m2_[layer][token] =
           v_m2_[layer][token] * keep +
           UpdateMean(row.data(), shape.v_elements, count,
@@ -172,8 +153,10 @@ Result<AccumulatedBlock> BlockAccumulator::Finish() const {
   AccumulatedBlock block;
   block.context_count = context_count_;
   for (size_t layer = 0; layer < layout_->layers.size(); ++layer) {
-    block.k.push_back(FromF32(layout_->layers[layer].k_type, k_mean_[layer]));
-    block.v.push_back(FromF32(layout_->layers[layer].v_type, v_mean_[layer]));
+    block.k.push_back(
+        kv::RowsFromF32(layout_->layers[layer].k_type, k_mean_[layer]));
+    block.v.push_back(
+        kv::RowsFromF32(layout_->layers[layer].v_type, v_mean_[layer]));
   }
   if (context_count_ < 2) return block;
   // An all-zero mean row (no real model has one) must not give infinity.

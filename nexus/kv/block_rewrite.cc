@@ -6,16 +6,6 @@
 #include "nexus/kv/row_convert.h"
 
 namespace nexus::kv {
-namespace {
-
-std::vector<uint8_t> AsCached(llm::KvType type,
-                              const std::vector<float>& rows) {
-  std::vector<uint8_t> bytes(rows.size() * ElementBytes(type));
-  RowsFromF32(type, rows.data(), rows.size(), bytes.data());
-  return bytes;
-}
-
-}  // namespace
 
 Status RewriteBlock(FileSystem& fs, const KvBlock& block,
                     const BlockStorage& storage, const std::string& path) {
@@ -28,10 +18,10 @@ Status RewriteBlock(FileSystem& fs, const KvBlock& block,
     const llm::KvLayerShape& shape = block.layers()[layer];
     rows.resize(tokens * shape.k_elements);
     block.ReadK(layer, 0, block.token_count(), rows.data());
-    k.push_back(AsCached(shape.k_type, rows));
+    k.push_back(RowsFromF32(shape.k_type, rows));
     rows.resize(tokens * shape.v_elements);
     block.ReadV(layer, 0, block.token_count(), rows.data());
-    v.push_back(AsCached(shape.v_type, rows));
+    v.push_back(RowsFromF32(shape.v_type, rows));
     const std::span<const float> m2 = block.VM2(layer);
     if (!m2.empty()) v_m2.emplace_back(m2.begin(), m2.end());
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "nexus/llm/kv_access.h"
 #include "nexus/simd/rope_rotate.h"
@@ -30,8 +31,11 @@ inline void RowsFromF32(llm::KvType type, const float* in, size_t elements,
   }
 }
 
-inline size_t ElementBytes(llm::KvType type) {
-  return type == llm::KvType::kF16 ? 2 : 4;
+inline std::vector<uint8_t> RowsFromF32(llm::KvType type,
+                                        const std::vector<float>& in) {
+  std::vector<uint8_t> bytes(in.size() * llm::KvElementBytes(type));
+  RowsFromF32(type, in.data(), in.size(), bytes.data());
+  return bytes;
 }
 
 }  // namespace nexus::kv

@@ -65,7 +65,7 @@ class BlockRowSource : public llm::KvRowSource {
     const size_t elements = shape.v_elements * static_cast<size_t>(count);
     decoded_.resize(elements);
     block_.ReadV(layer, token, count, decoded_.data());
-    v_rows_.resize(elements * ElementBytes(shape.v_type));
+    v_rows_.resize(elements * llm::KvElementBytes(shape.v_type));
     RowsFromF32(shape.v_type, decoded_.data(), elements, v_rows_.data());
     return v_rows_.data();
   }

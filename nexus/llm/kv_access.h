@@ -33,6 +33,10 @@ namespace nexus::llm {
 // half-floats is two whole cache lines.
 inline constexpr int kWritePieceTokens = 64;
 
+constexpr size_t KvElementBytes(KvType type) {
+  return type == KvType::kF32 ? 4 : 2;
+}
+
 struct KvLayerShape {
   uint32_t k_elements = 0;  // a row: kv heads * head dim
   uint32_t v_elements = 0;

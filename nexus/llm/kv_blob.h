@@ -28,10 +28,6 @@
 
 namespace nexus::llm {
 
-constexpr size_t KvElementBytes(KvType type) {
-  return type == KvType::kF32 ? 4 : 2;
-}
-
 struct KvBlobLayer {
   KvLayerShape shape;
   const uint8_t* k = nullptr;  // [cell][k_elements]
