@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/median.h"
 #include "nexus/compile/block_accumulator.h"
-#include "nexus/engine/bench_median.h"
 #include "nexus/engine/bench_text.h"
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/fidelity.h"

@@ -7,7 +7,7 @@
 #include "nexus/base/clock.h"
 #include "nexus/base/file_system.h"
 #include "nexus/base/lines.h"
-#include "nexus/engine/bench_median.h"
+#include "nexus/base/median.h"
 #include "nexus/engine/next_turn.h"
 #include "nexus/engine/session.h"
 #include "nexus/engine/tool_forecast.h"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
-#include "nexus/engine/bench_median.h"
+#include "nexus/base/median.h"
 #include "nexus/engine/bench_text.h"
 #include "nexus/engine/call_generator.h"
 #include "nexus/engine/compile_tools.h"

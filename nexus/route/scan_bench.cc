@@ -7,6 +7,7 @@
 #include <set>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/median.h"
 #include "nexus/route/slb.h"
 #include "nexus/simd/int8_scan.h"
 
@@ -98,14 +99,6 @@ std::set<int> Best(std::span<const float> scores, int top_k) {
         return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
       });
   return {order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept)};
-}
-
-double Median(std::vector<double> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(),
-                   values.begin() + static_cast<std::ptrdiff_t>(middle),
-                   values.end());
-  return values[middle];
 }
 
 double Recall(const std::set<int>& truth, std::span<const SlbHit> hits) {

@@ -1,12 +1,12 @@
 // Median of a benchmark's times: what is reported, since machines are shared
 // and noisy.
-#ifndef NEXUS_ENGINE_BENCH_MEDIAN_H_
-#define NEXUS_ENGINE_BENCH_MEDIAN_H_
+#ifndef NEXUS_BASE_MEDIAN_H_
+#define NEXUS_BASE_MEDIAN_H_
 
 #include <algorithm>
 #include <vector>
 
-namespace nexus::engine {
+namespace nexus {
 
 // The mean of the two in the middle for an even number, 0 for none.
 inline double Median(std::vector<double> values) {
@@ -17,6 +17,6 @@ inline double Median(std::vector<double> values) {
   return (values[middle - 1] + values[middle]) / 2;
 }
 
-}  // namespace nexus::engine
+}  // namespace nexus
 
-#endif  // NEXUS_ENGINE_BENCH_MEDIAN_H_
+#endif  // NEXUS_BASE_MEDIAN_H_
