@@ -176,33 +176,37 @@ Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,
     return SpliceBlock(plan, options, source, choice, report);
   }
   ConversationBlock source;
-  ConversationBlock stored;
-  Status missing;
   {
     const Stopwatch watch(&report->lookup_ms);
     NEXUS_RETURN_IF_ERROR(
         CheckDemotion(*engine_->store(), engine_->SchemaKey(plan.block)));
     source = conversation_.Find(tokens_, plan.block);
-    auto found = FindPinned(plan.block);
-    if (found.ok()) {
-      stored.block = *std::move(found);
-    } else {
-      missing = found.status();
-    }
   }
-  if (source.block == nullptr && stored.block == nullptr) return missing;
-  Result<RepairChoice> choice = source.block != nullptr
-                                    ? ChoiceFor(source, options)
-                                    : Result<RepairChoice>(NotFoundError(""));
-  if (stored.block != nullptr) {
-    Result<RepairChoice> other = ChoiceFor(stored, options);
-    if (!choice.ok() || (other.ok() && IsCheaper(*other, *choice))) {
-      // Why the nearer cells weren't taken.
-      if (source.block != nullptr && !choice.ok()) {
-        report->reasons.push_back(choice.status().message());
+  Result<RepairChoice> choice = NotFoundError("");
+  if (source.block != nullptr) choice = ChoiceFor(source, options);
+  // Without a measurement to compare by, the conversation's own cells are
+  // taken, and the store needn't be asked.
+  if (!choice.ok() || choice->kl_mean >= 0) {
+    ConversationBlock stored;
+    {
+      const Stopwatch watch(&report->lookup_ms);
+      auto found = FindPinned(plan.block);
+      if (found.ok()) {
+        stored.block = *std::move(found);
+      } else if (source.block == nullptr) {
+        return found.status();
       }
-      source = stored;
-      choice = std::move(other);
+    }
+    if (stored.block != nullptr) {
+      Result<RepairChoice> other = ChoiceFor(stored, options);
+      if (!choice.ok() || (other.ok() && IsCheaper(*other, *choice))) {
+        // Why the nearer cells weren't taken.
+        if (source.block != nullptr && !choice.ok()) {
+          report->reasons.push_back(choice.status().message());
+        }
+        source = stored;
+        choice = std::move(other);
+      }
     }
   }
   NEXUS_RETURN_IF_ERROR(choice.status());
