@@ -8,7 +8,6 @@ the other queries and one mined negative for each. Stopped at any time, the same
 command goes on from RUN/last.pt.
 """
 
-import argparse
 import collections
 import pathlib
 import sys
@@ -23,7 +22,7 @@ from bert import Tokens, load_bert, sentence_vectors
 from examples import Mixer, Pool, add_invented, queries
 from mining import (QUERY_TOKENS, TOOL_TOKENS, draw_negative, is_right, mine)
 from reference_router import Bm25, order
-from training import Run, no_starving_others
+from training import Run, begin, run_parser
 
 EVAL_QUERIES_A_SET = 40
 EVAL_NEIGHBOURS = 6
@@ -116,25 +115,14 @@ def make_step(bert, tokens, pool, mined, mixer, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
-    parser.add_argument("--run", type=pathlib.Path, required=True)
-    parser.add_argument("--steps", type=int, default=900)
+    parser = run_parser(__doc__, steps=900, learning_rate=4e-5,
+                        freeze_layers=2, eval_every=150)
     parser.add_argument("--batch", type=int, default=48)
     parser.add_argument("--block", type=int, default=16)
     parser.add_argument("--hard", type=int, default=1)
-    parser.add_argument("--lr", type=float, default=4e-5)
     parser.add_argument("--temperature", type=float, default=0.05)
-    parser.add_argument("--freeze-layers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--eval-every", type=int, default=150)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit-queries", type=int, default=0,
-                        help="only the first N of each set: to try the pipeline")
     args = parser.parse_args()
-    no_starving_others()
-    torch.set_num_threads(args.threads)
+    begin(args)
 
     bert, _ = load_bert(args.model_dir)
     tokens = Tokens(args.model_dir)

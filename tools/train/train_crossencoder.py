@@ -9,7 +9,6 @@ where none is right (out of scope, or the gold tool withheld) the empty seat sho
 So a logit above 0 means "this tool rather than none", which a gate can use.
 """
 
-import argparse
 import collections
 import pathlib
 import sys
@@ -23,7 +22,7 @@ from torch.nn import functional as F
 from bert import CrossEncoder, Tokens, in_buckets, load_bert
 from examples import Mixer, Pool, queries
 from mining import QUERY_TOKENS, draw_negative, mine
-from training import Run, no_starving_others
+from training import Run, begin, run_parser
 
 PAIR_TOKENS = 144
 KINDS = ("single", "multi", "ask", "oos")
@@ -144,27 +143,16 @@ class Calibration:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser = run_parser(__doc__, steps=800, learning_rate=5e-5,
+                        freeze_layers=1, eval_every=200)
     parser.add_argument("--encoder", type=pathlib.Path, required=True,
                         help="run of train_biencoder.py: its best.pt mines, and "
                         "training starts from it")
-    parser.add_argument("--run", type=pathlib.Path, required=True)
-    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--batch", type=int, default=8, help="lists a step")
     parser.add_argument("--list", type=int, default=6, help="tools a list")
     parser.add_argument("--withhold", type=float, default=0.15)
-    parser.add_argument("--lr", type=float, default=5e-5)
-    parser.add_argument("--freeze-layers", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--eval-every", type=int, default=200)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit-queries", type=int, default=0,
-                        help="only the first N of each set: to try the pipeline")
     args = parser.parse_args()
-    no_starving_others()
-    torch.set_num_threads(args.threads)
+    begin(args)
 
     bert, config = load_bert(args.model_dir)
     bert.load_state_dict(torch.load(args.encoder / "best.pt")["weights"],

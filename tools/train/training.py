@@ -7,6 +7,7 @@ arguments: each step draws from a generator seeded with its number, and nothing 
 is random, so a run that was stopped goes on as if it hadn't been.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -143,6 +144,29 @@ class Run:
             elif time.monotonic() - self.saved_at > SAVE_SECONDS:
                 self.save()
         self.save()
+
+
+def run_parser(description, steps, learning_rate, freeze_layers, eval_every):
+    """What every training run takes; the numbers are its own defaults."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--model-dir", type=pathlib.Path, required=True)
+    parser.add_argument("--run", type=pathlib.Path, required=True)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--lr", type=float, default=learning_rate)
+    parser.add_argument("--freeze-layers", type=int, default=freeze_layers)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--eval-every", type=int, default=eval_every)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit-queries", type=int, default=0,
+                        help="only the first N of each set: to try the pipeline")
+    return parser
+
+
+def begin(args):
+    """Before anything is computed."""
+    no_starving_others()
+    torch.set_num_threads(args.threads)
 
 
 def no_starving_others():
