@@ -52,7 +52,10 @@ void PrintRoute(const route::RouteDecision& decision) {
   }
   const route::Candidate& best = decision.candidates.front();
   char numbers[96];
-  std::snprintf(numbers, sizeof numbers, "cosine %.3f, margin %.4f, tau %.4f",
+  std::snprintf(numbers, sizeof numbers,
+                decision.rule.starts_with("head")
+                    ? "cosine %.3f, chance %.3f, needed %.3f"
+                    : "cosine %.3f, margin %.4f, tau %.4f",
                 static_cast<double>(best.dense),
                 static_cast<double>(decision.margin),
                 static_cast<double>(decision.threshold));

@@ -16,6 +16,7 @@ void AddAskCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
 void AddEvalCommand(CLI::App* app, Action* action);
 void AddCalibrateCommand(CLI::App* app, Action* action);
+void AddCalibrateRouterCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 // Of bench.
 

@@ -17,6 +17,7 @@
 #include "nexus/cli/terminal.h"
 #include "nexus/kv/recompute_plan.h"
 #include "nexus/pull/model_catalog.h"
+#include "nexus/route/router_profile.h"
 
 namespace nexus::cli {
 
@@ -132,6 +133,34 @@ Result<std::string> FindEncoder(const GlobalOptions& options) {
                        " isn't beside the program; give --encoder FILE");
 }
 
+std::string CalibrateOptions(const GlobalOptions& options,
+                             const std::string& path,
+                             const llm::Embedder& encoder,
+                             route::RouterOptions* router) {
+  const auto margin_rule = [&](const std::string& why) {
+    return "margin rule, tau " + DumpJson(Json(router->gate.tau)) + why;
+  };
+  if (options.tau.has_value()) {
+    router->gate.tau = static_cast<float>(*options.tau);
+    return margin_rule(", as asked for by --tau");
+  }
+  auto profile = route::ReadRouterProfile(FileSystem::Default(),
+                                          route::RouterProfilePath(path),
+                                          encoder.fingerprint());
+  if (!profile.ok()) {
+    // Most encoders have none, and that is no news.
+    if (profile.status().code() != StatusCode::kNotFound) {
+      Note(profile.status().message());
+    }
+    return margin_rule(" (uncalibrated)");
+  }
+  router->bm25_weight = profile->bm25_weight;
+  router->gate.head = profile->head;
+  return "calibrated head, route from a chance of " +
+         DumpJson(Json(profile->head.route_at)) + ", words weigh " +
+         DumpJson(Json(profile->bm25_weight));
+}
+
 Result<Routing> MakeRouting(const GlobalOptions& options,
                             std::vector<schema::ToolSchema> tools) {
   Routing routing;
@@ -164,7 +193,9 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
   line.Done();
   for (const std::string& warning : index->warnings()) Note(warning);
   route::RouterOptions router_options;
-  router_options.gate.tau = static_cast<float>(options.tau);
+  if (routing.embedder != nullptr) {
+    CalibrateOptions(options, *path, *routing.embedder, &router_options);
+  }
   routing.router = std::make_unique<route::Router>(
       std::move(index), routing.embedder.get(), router_options);
   return routing;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,7 +36,8 @@ struct GlobalOptions {
   std::string tools_file;
   std::string flash_attention = "auto";
   std::string kv_type = "f16";
-  double tau = 0.0136;
+  // Given: the margin rule with this tau, whatever was calibrated.
+  std::optional<double> tau;
   int context_tokens = 8192;
   int threads = 0;
   std::string profile;
@@ -68,6 +70,13 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
 
 // The committed encoder beside the program or in the source tree, or --encoder.
 Result<std::string> FindEncoder(const GlobalOptions& options);
+
+// What was calibrated for the encoder at `path`, unless --tau asks for the
+// margin rule; the text says which and why, for people.
+std::string CalibrateOptions(const GlobalOptions& options,
+                             const std::string& path,
+                             const llm::Embedder& encoder,
+                             route::RouterOptions* router);
 
 struct Routing {
   std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, note says why

@@ -107,10 +107,9 @@ void CheckRouting(const GlobalOptions& globals, Report* report) {
   report->Add("encoder", State::kOn,
               *path + ", " + std::to_string((*encoder)->dimension()) +
                   " dimensions, a query in " + FormatMs(best_ms));
-  char tau[64];
-  std::snprintf(tau, sizeof tau, "margin rule, tau %.4f (uncalibrated)",
-                globals.tau);
-  report->Add("gate", State::kOn, tau);
+  route::RouterOptions router;
+  report->Add("gate", State::kOn,
+              CalibrateOptions(globals, *path, **encoder, &router));
   report->Add("reranker", State::kOff,
               "no cross-encoder yet: close calls go by the fused order");
 }

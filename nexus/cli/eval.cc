@@ -31,6 +31,7 @@ struct EvalRouteFlags {
   int misses = 0;
   int latency_queries = 50;
   bool count_tokens = false;
+  std::string gate;  // found when the encoder is loaded
 };
 
 // An encoder with its memory; none when there is no path.
@@ -115,8 +116,7 @@ eval::ReportText Facts(const GlobalOptions& globals,
                        ", " + std::to_string(study.seeds) + " seed(s)");
   text.facts.push_back(
       study.has_encoder
-          ? "encoder " + name(globals.encoder) + ", tau " +
-                DumpJson(Json(globals.tau)) + ", " +
+          ? "encoder " + name(globals.encoder) + ", " + flags.gate + ", " +
                 (study.has_reranker ? "re-ranker set" : "no re-ranker")
           : "no encoder: words only (BM25)");
   if (study.has_tokens) text.context_tokens = globals.context_tokens;
@@ -140,7 +140,8 @@ Status WriteReport(const std::string& path, const eval::RouteStudy& study,
 }
 
 Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
-                                  const EvalRouteFlags& flags) {
+                                  EvalRouteFlags* flags_found) {
+  const EvalRouteFlags& flags = *flags_found;
   NEXUS_ASSIGN_OR_RETURN(auto tools,
                          schema::ReadRegistryFile(globals->tools_file));
   NEXUS_ASSIGN_OR_RETURN(auto queries, eval::ReadQueryFile(flags.queries));
@@ -175,7 +176,10 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   options.seeds = flags.seeds;
   options.near_miss = flags.near_miss;
   options.latency_queries = flags.latency_queries;
-  options.router.gate.tau = static_cast<float>(globals->tau);
+  if (encoder.encoder != nullptr) {
+    flags_found->gate = CalibrateOptions(*globals, globals->encoder,
+                                         *encoder.encoder, &options.router);
+  }
   options.cancel = &Interrupted();
   if (flags.count_tokens) {
     NEXUS_ASSIGN_OR_RETURN(options.count_tokens, TokenCounter(*globals));
@@ -203,8 +207,8 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   return study;
 }
 
-int RunRoute(GlobalOptions globals, const EvalRouteFlags& flags) {
-  auto study = RunStudy(&globals, flags);
+int RunRoute(GlobalOptions globals, EvalRouteFlags flags) {
+  auto study = RunStudy(&globals, &flags);
   if (!study.ok()) return Fail(study.status());
   constexpr size_t kShownLabels = 5;
   const std::vector<std::string>& unknown = study->labels.unknown;
@@ -230,7 +234,7 @@ int RunRoute(GlobalOptions globals, const EvalRouteFlags& flags) {
   const std::vector<eval::Miss> misses = eval::ListMisses(*study, flags.misses);
   if (globals.json) {
     Json report = eval::ReportJson(*study, summaries);
-    report["tau"] = globals.tau;
+    report["gate"] = flags.gate;
     if (flags.misses > 0) report["misses"] = MissesJson(misses);
     PrintJson(report);
   } else {

@@ -76,10 +76,10 @@ void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
       ->type_name("FILE");
   command
       ->add_option("--tau", globals->tau,
-                   "Margin of the gate: route when the best tool is ahead by "
-                   "this cosine")
-      ->check(FiniteRange(0, 2))
-      ->capture_default_str();
+                   "Gate by the margin rule: route when the best tool is ahead "
+                   "by this cosine [what was calibrated for the encoder, else "
+                   "0.0136]")
+      ->check(FiniteRange(0, 2));
 }
 
 void AddJsonFlag(CLI::App* command, GlobalOptions* globals) {
@@ -143,6 +143,7 @@ int Main(int argc, char** argv) {
   AddBenchCommand(&app, &action);
   AddEvalCommand(&app, &action);
   AddCalibrateCommand(&app, &action);
+  AddCalibrateRouterCommand(&app, &action);
   AddDoctorCommand(&app, &action);
   // After the commands: they would inherit it.
   app.footer(

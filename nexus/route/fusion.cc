@@ -7,6 +7,9 @@
 namespace nexus::route {
 namespace {
 
+// Above any fused score.
+constexpr float kNameBonus = 4;
+
 float ScoreOf(std::span<const float> scores, int tool) {
   return scores.empty() ? 0.0F : scores[static_cast<size_t>(tool)];
 }
@@ -42,6 +45,21 @@ std::vector<int> RankTools(std::span<const float> scores,
   return order;
 }
 
+std::vector<float> BlendScores(std::span<const float> dense,
+                               std::span<const float> bm25,
+                               std::span<const int> scope, float bm25_weight) {
+  float best = 0;
+  for (const int tool : scope) {
+    best = std::max(best, bm25[static_cast<size_t>(tool)]);
+  }
+  const float scale = best > 0 ? bm25_weight / best : 0;
+  std::vector<float> blended(dense.size());
+  for (size_t i = 0; i < dense.size(); ++i) {
+    blended[i] = (std::isnan(dense[i]) ? 0 : dense[i]) + scale * bm25[i];
+  }
+  return blended;
+}
+
 std::vector<Candidate> Fuse(const FusionInput& input, int top_k) {
   std::vector<Candidate> all;
   std::unordered_map<int, size_t> position;
@@ -49,6 +67,7 @@ std::vector<Candidate> Fuse(const FusionInput& input, int top_k) {
     const auto [it, is_new] = position.try_emplace(tool, all.size());
     if (is_new) {
       all.push_back({.tool = tool,
+                     .score = ScoreOf(input.blended, tool),
                      .dense = ScoreOf(input.dense, tool),
                      .bm25 = ScoreOf(input.bm25, tool)});
     }
@@ -60,6 +79,7 @@ std::vector<Candidate> Fuse(const FusionInput& input, int top_k) {
     for (const int tool : order) {
       Candidate& c = candidate(tool);
       c.*rank_field = ++rank;
+      if (!input.blended.empty()) continue;
       c.score += 1.0F / static_cast<float>(kReciprocalRankOffset + rank);
     }
   };
@@ -86,7 +106,9 @@ std::vector<Candidate> Fuse(const FusionInput& input, int top_k) {
       Candidate& c = candidate(tool);
       if (c.exact_name) continue;
       c.exact_name = true;
-      c.score += tool == best ? 2 + mention_count - static_cast<float>(m) : 1;
+      c.score += tool == best
+                     ? 2 * kNameBonus + mention_count - static_cast<float>(m)
+                     : kNameBonus;
     }
   }
 

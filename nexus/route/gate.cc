@@ -93,6 +93,41 @@ GateDecision DecideByBm25(const GateInput& input, const GateOptions& options) {
   return decision;
 }
 
+GateDecision DecideByHead(const GateInput& input, const GateHead& head) {
+  GateDecision decision;
+  const GateSignals signals =
+      ReadSignals({.dense = input.dense,
+                   .bm25 = input.bm25,
+                   .blended = input.blended,
+                   .scope = input.scope,
+                   .twin_class = input.twin_class,
+                   .best = input.candidates.front().tool});
+  decision.margin = head.Chance(signals);
+  decision.threshold = head.route_at;
+  decision.reason =
+      "the chance that it is right is " + Number(decision.margin) + ", ";
+  if (decision.margin >= head.route_at) {
+    decision.outcome = Outcome::kRoute;
+    decision.rule = "head";
+    decision.reason += "at least " + Number(head.route_at);
+  } else if (decision.margin < head.abstain_below) {
+    decision.rule = "head-low";
+    decision.threshold = head.abstain_below;
+    decision.reason += "less than " + Number(head.abstain_below);
+  } else {
+    decision.outcome = Outcome::kRerank;
+    decision.rule = "head-unsure";
+    decision.reason += "less than " + Number(head.route_at);
+  }
+  decision.reason += ":";
+  for (size_t i = 0; i < kGateSignalCount; ++i) {
+    decision.reason += (i == 0 ? " " : ", ") +
+                       std::string(kGateSignalNames[i]) + " " +
+                       Number(signals[i]);
+  }
+  return decision;
+}
+
 }  // namespace
 
 std::string_view OutcomeName(Outcome outcome) {
@@ -116,6 +151,9 @@ GateDecision Decide(const GateInput& input, const GateOptions& options) {
   }
   if (input.exact_mentions > 0) return DecideByName(input);
   if (input.dense.empty()) return DecideByBm25(input, options);
+  if (options.head.has_value() && !input.blended.empty()) {
+    return DecideByHead(input, *options.head);
+  }
 
   GateDecision decision;
   const auto [best, rival] =

@@ -5,14 +5,19 @@
 // (twins: same name and description on two servers, or equal schemas) are no
 // rivals of each other. tau must be learnt for each encoder; 0.0136 is the
 // paper's.
+//
+// Where the encoder is calibrated, a head over several signals decides instead
+// (gate_head.h).
 #ifndef NEXUS_ROUTE_GATE_H_
 #define NEXUS_ROUTE_GATE_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "nexus/route/fusion.h"
+#include "nexus/route/gate_head.h"
 
 namespace nexus::route {
 
@@ -31,6 +36,8 @@ struct GateOptions {
   // Without an encoder: route when the best BM25 score is ahead of the second
   // by this share of itself.
   float bm25_relative_margin = 0.25F;
+  // In place of tau and min_cosine, where there are blended scores.
+  std::optional<GateHead> head;
 };
 
 struct GateInput {
@@ -41,6 +48,7 @@ struct GateInput {
   // no dense ranking, BM25 decides.
   std::span<const float> dense;
   std::span<const float> bm25;
+  std::span<const float> blended;  // by BlendScores; may be empty
   std::span<const int> scope;
   // Twin class of each tool: equal numbers are twins.
   std::span<const int> twin_class;

@@ -167,8 +167,13 @@ Result<RouteDecision> Router::Route(std::string_view query,
   const int depth = reranker_ != nullptr
                         ? std::max(options.top_k, options_.rerank_depth)
                         : options.top_k;
+  std::vector<float> blended;
+  if (!dense.empty() && options_.bm25_weight.has_value()) {
+    blended = BlendScores(dense, bm25, scope, *options_.bm25_weight);
+  }
   decision.candidates = Fuse({.dense = dense,
                               .bm25 = bm25,
+                              .blended = blended,
                               .dense_order = dense_order,
                               .bm25_order = bm25_order,
                               .mentions = mentions},
@@ -180,6 +185,7 @@ Result<RouteDecision> Router::Route(std::string_view query,
       Decide({.candidates = decision.candidates,
               .dense = dense,
               .bm25 = bm25,
+              .blended = blended,
               .scope = scope,
               .twin_class = index->twin_class(),
               .exact_mentions = static_cast<int>(exact_mentions)},

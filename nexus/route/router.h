@@ -7,6 +7,7 @@
 #define NEXUS_ROUTE_ROUTER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ namespace nexus::route {
 
 struct RouterOptions {
   GateOptions gate;
+  // Learnt for the encoder (router_profile.h); unset: reciprocal ranks.
+  std::optional<float> bm25_weight;
   // Candidates that a re-ranker reads: hit@20 is what it can reach.
   int rerank_depth = 20;
   // A re-ranker's best must be ahead by this to be routed.

@@ -1,0 +1,247 @@
+// nexus calibrate-router: learn, for one encoder, what words weigh beside
+// cosines and from which chance on a tool may be taken. The learning itself is
+// nexus/eval's; here are flags, files and the terminal.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/hash.h"
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/eval/memo_embedder.h"
+#include "nexus/eval/router_calibration.h"
+#include "nexus/route/router_profile.h"
+
+namespace nexus::cli {
+namespace {
+
+struct CalibrateRouterFlags {
+  std::vector<std::string> registries;
+  std::vector<std::string> queries;
+  eval::QueryFilter filter;
+  std::vector<int> sizes = {10, 50, 250};
+  double precision_percent = 98;
+  std::string cache;
+  std::string out;
+};
+
+std::string FileName(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+std::string Today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &utc);
+  return text.data();
+}
+
+Result<std::vector<eval::CalibrationSet>> ReadSets(
+    const CalibrateRouterFlags& flags) {
+  if (flags.registries.size() != flags.queries.size()) {
+    return InvalidArgumentError(
+        "--registry and --queries go in pairs: " +
+        std::to_string(flags.registries.size()) + " registries, " +
+        std::to_string(flags.queries.size()) + " query files");
+  }
+  std::vector<eval::CalibrationSet> sets;
+  for (size_t i = 0; i < flags.registries.size(); ++i) {
+    eval::CalibrationSet set;
+    set.name = FileName(flags.queries[i]);
+    NEXUS_ASSIGN_OR_RETURN(auto queries, eval::ReadQueryFile(flags.queries[i]));
+    set.queries = eval::FilterQueries(std::move(queries), flags.filter);
+    if (set.queries.empty()) {
+      Note(set.name + ": no queries left after the filters; not used");
+      continue;
+    }
+    NEXUS_ASSIGN_OR_RETURN(set.tools,
+                           schema::ReadRegistryFile(flags.registries[i]));
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+Json Measured(const eval::RouterCalibration& fit,
+              const CalibrateRouterFlags& flags) {
+  Json curve = Json::array();
+  for (const eval::WeightPoint& point : fit.curve) {
+    curve.push_back({{"bm25_weight", point.bm25_weight}, {"top1", point.top1}});
+  }
+  Json sources = Json::array();
+  for (const std::string& path : flags.queries) {
+    sources.push_back(FileName(path));
+  }
+  return {{"sources", sources},
+          {"split", flags.filter.split},
+          {"sets", fit.sets},
+          {"queries", fit.queries},
+          {"trials", fit.trials},
+          {"precision_wanted", flags.precision_percent / 100},
+          {"top1", fit.top1},
+          {"auto_share", fit.auto_share},
+          {"auto_precision", fit.auto_precision},
+          {"false_route", fit.false_route},
+          {"auroc", fit.auroc},
+          {"weights_tried", curve}};
+}
+
+void Print(const route::RouterProfile& profile,
+           const eval::RouterCalibration& fit, const std::string& path) {
+  std::printf(
+      "%d sets, %d queries, %d trials (each over several pools, and once more "
+      "without its right tool)\n",
+      fit.sets, fit.queries, fit.trials);
+  std::printf("%8s %8s\n", "words", "top-1");
+  for (const eval::WeightPoint& point : fit.curve) {
+    std::printf("%8.2f %7.1f%%%s\n", static_cast<double>(point.bm25_weight),
+                100 * point.top1,
+                point.bm25_weight == fit.bm25_weight ? "  <- taken" : "");
+  }
+  std::printf("chance = 1 / (1 + exp(-(%.3f",
+              static_cast<double>(fit.head.bias));
+  for (size_t i = 0; i < route::kGateSignalCount; ++i) {
+    std::printf(" %+.3f %s", static_cast<double>(fit.head.weights[i]),
+                route::kGateSignalNames[i].data());
+  }
+  std::printf(
+      ")))\nroute from %.4f, abstain below %.4f: %.1f %% routed, %.1f %% of "
+      "them right, %.1f %% of what is out of scope routed, AUROC %.3f\n",
+      static_cast<double>(fit.head.route_at),
+      static_cast<double>(fit.head.abstain_below), 100 * fit.auto_share,
+      100 * fit.auto_precision, 100 * fit.false_route, fit.auroc);
+  std::printf("profile of %s written to %s\n", profile.encoder.c_str(),
+              path.c_str());
+}
+
+int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
+  auto path = FindEncoder(globals);
+  if (!path.ok()) return Fail(path.status());
+  auto sets = ReadSets(flags);
+  if (!sets.ok()) return Fail(sets.status());
+  llm::EncoderOptions encoder_options;
+  encoder_options.path = *path;
+  encoder_options.threads = globals.threads;
+  auto encoder = llm::LoadEncoder(encoder_options);
+  if (!encoder.ok()) return Fail(encoder.status());
+  auto digest = Sha256OfFile(*path);
+  if (!digest.ok()) return Fail(digest.status());
+  eval::MemoEmbedder memo(encoder->get());
+  FileSystem& fs = FileSystem::Default();
+  if (!flags.cache.empty()) {
+    const Status loaded = memo.Load(fs, flags.cache);
+    if (!loaded.ok() && loaded.code() != StatusCode::kNotFound) {
+      Note(loaded.message() + "; made anew");
+    }
+  }
+
+  eval::RouterCalibrationOptions options;
+  options.pool_sizes = flags.sizes;
+  std::sort(options.pool_sizes.begin(), options.pool_sizes.end());
+  options.precision = flags.precision_percent / 100;
+  options.cancel = &Interrupted();
+  ProgressLine line("reading sets");
+  options.progress = [&](int done, int total) {
+    line.Update(static_cast<double>(done) / std::max(total, 1),
+                FormatCount(done) + " of " + FormatCount(total));
+  };
+  auto fit = eval::CalibrateRouter(std::move(*sets), &memo, options);
+  line.Done();
+  // Also after Ctrl-C: what is embedded needn't be again.
+  if (!flags.cache.empty() && memo.embedded_count() > 0) {
+    const Status saved = memo.Save(fs, flags.cache);
+    if (!saved.ok()) Note(saved.message());
+  }
+  if (!fit.ok()) return Fail(fit.status());
+
+  route::RouterProfile profile;
+  profile.encoder = FileName(*path);
+  profile.encoder_sha256 = ToHex(*digest);
+  profile.made = Today();
+  profile.bm25_weight = fit->bm25_weight;
+  profile.head = fit->head;
+  profile.measured = Measured(*fit, flags);
+  const std::string out =
+      flags.out.empty() ? route::RouterProfilePath(*path) : flags.out;
+  const Status written = route::WriteRouterProfile(fs, out, profile);
+  if (!written.ok()) return Fail(written);
+  if (globals.json) {
+    Json object = profile.measured;
+    object["bm25_weight"] = profile.bm25_weight;
+    object["route_at"] = profile.head.route_at;
+    object["abstain_below"] = profile.head.abstain_below;
+    object["profile"] = out;
+    PrintJson(object);
+  } else {
+    Print(profile, *fit, out);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddCalibrateRouterCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
+  auto flags = std::make_shared<CalibrateRouterFlags>();
+  CLI::App* command = app->add_subcommand(
+      "calibrate-router",
+      "Learn when an encoder's first choice may be taken, from labelled "
+      "queries");
+  command
+      ->add_option("--registry", flags->registries,
+                   "Tools: JSON lines, a JSON array or a tools/list result; "
+                   "may be repeated, with a --queries each")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--queries", flags->queries,
+                   "JSON lines of {\"query\", \"gold\": [names]}, in the order "
+                   "of the registries")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--split", flags->filter.split,
+                      "Only queries of this split, as in calibration");
+  command
+      ->add_option("--limit", flags->filter.limit,
+                   "At most this many queries of a file, drawn; 0: all")
+      ->capture_default_str();
+  command
+      ->add_option("--pools", flags->sizes,
+                   "Tools a pool, beside the whole registry")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command
+      ->add_option("--precision", flags->precision_percent,
+                   "Of the routed, this share must be right, in percent")
+      ->check(FiniteRange(50, 100))
+      ->capture_default_str();
+  command
+      ->add_option("--encoder", globals->encoder,
+                   "Encoder GGUF to calibrate [the one that comes with nexus]")
+      ->envname("NEXUS_ENCODER")
+      ->type_name("FILE");
+  command
+      ->add_option("--cache", flags->cache,
+                   "Keep embeddings here for the next run")
+      ->type_name("FILE");
+  command
+      ->add_option("-o,--out", flags->out,
+                   "Profile to write [beside the encoder, where routing finds "
+                   "it]")
+      ->type_name("FILE.json");
+  command
+      ->add_option("--threads", globals->threads,
+                   "Threads for the encoder; 0: one")
+      ->check(CLI::Range(0, 1024));
+  AddJsonFlag(command, globals.get());
+  command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
+}
+
+}  // namespace nexus::cli

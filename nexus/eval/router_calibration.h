@@ -1,0 +1,71 @@
+// RouterCalibration: the weight of words beside cosines, and the gate's head,
+// learnt for one encoder from labelled queries.
+//
+// Each query is asked over pools of several sizes, half of their tools the
+// right one's neighbours by BM25, and over the whole registry; once more
+// without its right tools, as a near miss. Every set of queries counts the
+// same, however long it is, and out of scope counts as the protocol's share of
+// the traffic. Words are weighed by the registry's statistics in every pool.
+#ifndef NEXUS_EVAL_ROUTER_CALIBRATION_H_
+#define NEXUS_EVAL_ROUTER_CALIBRATION_H_
+
+#include <atomic>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/eval/query_file.h"
+#include "nexus/llm/embedder.h"
+#include "nexus/route/gate_head.h"
+#include "nexus/schema/tool_schema.h"
+
+namespace nexus::eval {
+
+struct CalibrationSet {
+  std::string name;
+  std::vector<schema::ToolSchema> tools;
+  std::vector<LabelledQuery> queries;
+};
+
+struct RouterCalibrationOptions {
+  std::vector<int> pool_sizes = {10, 50, 250};  // beside the whole registry
+  // Of what is routed, this share must be right.
+  double precision = 0.98;
+  // Of near misses and what is out of scope, at most this share is routed.
+  double false_route = 0.05;
+  // At most this share of right first choices may be abstained from.
+  double lost = 0.02;
+  std::function<void(int done, int total)> progress;  // sets
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct WeightPoint {
+  float bm25_weight = 0;
+  double top1 = 0;  // mean over sets
+};
+
+struct RouterCalibration {
+  float bm25_weight = 0;
+  route::GateHead head;
+  std::vector<WeightPoint> curve;
+  int sets = 0;
+  int queries = 0;
+  int trials = 0;
+  // On the queries that it was learnt from, at the protocol's traffic.
+  double top1 = 0;
+  double auto_share = 0;
+  double auto_precision = 0;
+  double false_route = 0;  // of near misses and what is out of scope
+  double auroc = 0;        // chance of right trials against others
+};
+
+// kInvalidArgument: nothing to learn from. kCancelled. Errors of the encoder.
+Result<RouterCalibration> CalibrateRouter(
+    std::vector<CalibrationSet> sets, llm::Embedder* encoder,
+    const RouterCalibrationOptions& options = {});
+
+}  // namespace nexus::eval
+
+#endif  // NEXUS_EVAL_ROUTER_CALIBRATION_H_

@@ -1,0 +1,39 @@
+// RouterProfile: what `nexus calibrate-router` learnt for one encoder, kept
+// beside it as NAME.router.json. Without one the router uses reciprocal rank
+// fusion and the paper's margin rule.
+#ifndef NEXUS_ROUTE_ROUTER_PROFILE_H_
+#define NEXUS_ROUTE_ROUTER_PROFILE_H_
+
+#include <string>
+#include <string_view>
+
+#include "nexus/base/file_system.h"
+#include "nexus/base/json.h"
+#include "nexus/base/result.h"
+#include "nexus/route/gate_head.h"
+
+namespace nexus::route {
+
+struct RouterProfile {
+  std::string encoder;         // file name, for people
+  std::string encoder_sha256;  // hexadecimal
+  std::string made;            // date
+  float bm25_weight = 0;       // RouterOptions::bm25_weight
+  GateHead head;
+  // Figures on the calibration queries, for people.
+  Json measured = Json::object();
+};
+
+// "models/x.gguf" -> "models/x.router.json".
+std::string RouterProfilePath(std::string_view encoder_path);
+
+// kNotFound; kCorruption names the field; kIncompatible: of another version, or
+// of an encoder whose fingerprint (llm::Embedder) begins otherwise.
+Result<RouterProfile> ReadRouterProfile(FileSystem& fs, const std::string& path,
+                                        std::string_view encoder_fingerprint);
+Status WriteRouterProfile(FileSystem& fs, const std::string& path,
+                          const RouterProfile& profile);
+
+}  // namespace nexus::route
+
+#endif  // NEXUS_ROUTE_ROUTER_PROFILE_H_
