@@ -117,7 +117,7 @@ Result<std::string> FindEncoder(const GlobalOptions& options) {
     }
     return options.encoder;
   }
-  const std::string name = "all-MiniLM-L6-v2-Q8_0.gguf";
+  const std::string name = "nexus-route-minilm-Q8_0.gguf";
   const std::string program = ProgramDir();
   // Installed (bin/ beside share/), then the build tree (build/<preset>/).
   for (const std::string& dir :

@@ -1,4 +1,5 @@
-// The committed encoder against float32 vectors of the original weights.
+// The committed encoders against float32 vectors of the weights they were made
+// from.
 // Needs no download: models/ and tests/data/ are in the tree.
 #include <cmath>
 #include <fstream>
@@ -15,27 +16,44 @@
 namespace nexus::route {
 namespace {
 
-const char kEncoder[] = NEXUS_SOURCE_DIR "/models/all-MiniLM-L6-v2-Q8_0.gguf";
-const char kReference[] =
-    NEXUS_SOURCE_DIR "/tests/data/encoder/minilm_reference.jsonl";
+struct Committed {
+  const char* encoder;
+  const char* reference;
+};
+
+class EncoderReferenceTest : public ::testing::TestWithParam<Committed> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, EncoderReferenceTest,
+    ::testing::Values(
+        Committed{NEXUS_SOURCE_DIR "/models/all-MiniLM-L6-v2-Q8_0.gguf",
+                  NEXUS_SOURCE_DIR
+                  "/tests/data/encoder/minilm_reference.jsonl"},
+        Committed{NEXUS_SOURCE_DIR "/models/nexus-route-minilm-Q8_0.gguf",
+                  NEXUS_SOURCE_DIR
+                  "/tests/data/encoder/nexus_route_reference.jsonl"}),
+    [](const auto& param) {
+      return std::string(param.index == 0 ? "Untuned" : "Tuned");
+    });
 
 std::unique_ptr<llm::Embedder> Load() {
   llm::EncoderOptions options;
-  options.path = kEncoder;
+  options.path = EncoderReferenceTest::GetParam().encoder;
   auto encoder = llm::LoadEncoder(options);
   EXPECT_OK(encoder);
   return encoder.ok() ? std::move(encoder).value() : nullptr;
 }
 
-TEST(EncoderReferenceTest, AgreesWithTheOriginalWeights) {
+TEST_P(EncoderReferenceTest, AgreesWithTheOriginalWeights) {
   const auto encoder = Load();
   ASSERT_NE(encoder, nullptr);
   ASSERT_EQ(encoder->dimension(), 384);
-  std::ifstream in(kReference);
-  ASSERT_TRUE(in) << kReference;
+  const char* reference = GetParam().reference;
+  std::ifstream in(reference);
+  ASSERT_TRUE(in) << reference;
   int texts = 0;
   for (std::string line; std::getline(in, line); ++texts) {
-    ASSERT_OK_AND_ASSIGN(const Json row, ParseJson(line, kReference));
+    ASSERT_OK_AND_ASSIGN(const Json row, ParseJson(line, reference));
     const std::string text = row["text"];
     const std::vector<float> expected = row["vector"];
     ASSERT_OK_AND_ASSIGN(const auto vectors,
@@ -55,7 +73,7 @@ TEST(EncoderReferenceTest, AgreesWithTheOriginalWeights) {
   EXPECT_EQ(texts, 5);
 }
 
-TEST(EncoderReferenceTest, RoutesAParaphraseThatSharesNoWord) {
+TEST_P(EncoderReferenceTest, RoutesAParaphraseThatSharesNoWord) {
   const auto encoder = Load();
   ASSERT_NE(encoder, nullptr);
   std::vector<schema::ToolSchema> tools(3);
