@@ -71,6 +71,9 @@ class DataSet:
         if not text or (gold and not found):
             self.notes.append(f"query without text or known gold: {text[:60]}")
             return
+        if more.get("within") == "candidates" and not more.get("candidates"):
+            self.notes.append(f"out of scope of no tools: {text[:60]}")
+            return
         needed = len({name for name in gold if name in self.ids()})
         row = {"id": f"{self.name}-{len(self.queries)}", "set": self.name,
                "part": part, "query": text, "gold": found}

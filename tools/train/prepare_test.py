@@ -65,6 +65,13 @@ class DataSetTest(unittest.TestCase):
         out.add_query("hello", [])
         self.assertEqual(out.queries[0]["kind"], "oos")
 
+    def test_out_of_scope_of_no_tools_is_dropped_and_noted(self):
+        out = small_set()
+        out.add_query("hello", [], candidates=[], within="candidates")
+        out.add_query("hello", [], candidates=["demo/tool1"], within="candidates")
+        self.assertEqual([q["candidates"] for q in out.queries], [["demo/tool1"]])
+        self.assertEqual(len(out.notes), 1)
+
     def test_dialects_become_json_schema(self):
         self.assertEqual(json_schema(
             {"type": "dict", "properties": {"type": {"type": "float"}}}),
