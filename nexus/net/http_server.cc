@@ -1,0 +1,432 @@
+#include "nexus/net/http_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "httplib.h"
+
+#include "nexus/base/hash.h"
+#include "nexus/base/mutex.h"
+#include "nexus/net/connection_parker.h"
+#include "nexus/net/connection_stream.h"
+
+namespace nexus::net {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using ServeConnection = std::function<void(UniqueFd)>;
+
+// Neither content nor length of the token shows in the time this takes.
+bool HasToken(const httplib::Request& request, const Sha256Digest& wanted) {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string header = request.get_header_value("Authorization");
+  if (!std::string_view(header).starts_with(kBearer)) return false;
+  const Sha256Digest given =
+      Sha256Of(std::string_view(header).substr(kBearer.size()));
+  unsigned different = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    different |= static_cast<unsigned>(given[i] ^ wanted[i]);
+  }
+  return different == 0;
+}
+
+// A page of another site, open in the user's browser, may send requests to
+// loopback, and they look like any other but for this header.
+bool IsForeignOrigin(const httplib::Request& request) {
+  const std::string origin = request.get_header_value("Origin");
+  if (origin.empty()) return false;
+  const auto url = ParseHttpUrl(origin);
+  return !url.ok() || !IsLoopback(url->host);
+}
+
+void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &address, sizeof v4);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+    *port = ntohs(v4.sin_port);
+  } else if (address.ss_family == AF_INET6) {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &address, sizeof v6);
+    ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
+    *port = ntohs(v6.sin6_port);
+  }
+  *ip = text;
+}
+
+// Ends a connection so that what was written arrives: with unread bytes in the
+// receive buffer a plain close would reset it and take the answer along.
+void CloseGently(UniqueFd fd) {
+  ::shutdown(fd.get(), SHUT_WR);
+  constexpr milliseconds kLongest{200};
+  constexpr size_t kMost = size_t{1} << 20;
+  ConnectionStream stream({.fd = fd.get(), .peer = {}});
+  stream.SetReadDeadline(kLongest);
+  char dropped[4096];
+  size_t total = 0;
+  while (total < kMost) {
+    const ssize_t count = stream.read(dropped, sizeof dropped);
+    if (count <= 0) return;
+    total += static_cast<size_t>(count);
+  }
+}
+
+// Whether the answer just written on this thread said that the connection ends
+// with it, as cpp-httplib's do after an error; its own loop reads it from
+// there.
+thread_local bool answer_closes = false;
+
+// Runs what the accept loop hands out on that loop's thread: it only parks.
+class InlineQueue : public httplib::TaskQueue {
+ public:
+  bool enqueue(std::function<void()> task) override {
+    task();
+    return true;
+  }
+  void shutdown() override {}
+};
+
+// cpp-httplib's server without its connection loop.
+class RawServer : public httplib::Server {
+ public:
+  explicit RawServer(ServeConnection on_accept)
+      : on_accept_(std::move(on_accept)) {}
+
+  // False: the connection must be closed.
+  bool ServeOne(ConnectionStream& stream, const Connection& connection,
+                bool is_last,
+                const std::function<void(httplib::Request&)>& on_headers) {
+    return serve_guarded([&] {
+      bool close = false;
+      answer_closes = false;
+      const bool ok =
+          process_request(stream, connection.peer, connection.peer_port, "", 0,
+                          is_last, close, on_headers);
+      return ok && !close && !answer_closes && !is_last;
+    });
+  }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    on_accept_(UniqueFd(socket));
+    return true;
+  }
+
+  ServeConnection on_accept_;
+};
+
+}  // namespace
+
+bool IsLoopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+struct HttpServer::Impl {
+  Impl(HttpServerOptions all_options, Handler request_handler)
+      : options(std::move(all_options)),
+        token(Sha256Of(options.bearer_token)),
+        handler(std::move(request_handler)),
+        raw([this](UniqueFd fd) { Accept(std::move(fd)); }),
+        pool(/*n=*/2, options.max_active, options.max_active),
+        parker({.max_header_bytes = options.max_header_bytes,
+                .header_timeout = milliseconds(options.header_timeout_ms),
+                .idle_timeout = milliseconds(options.idle_timeout_ms),
+                .on_ready = [this](std::unique_ptr<Connection> connection,
+                                   bool too_large) {
+                  Dispatch(std::move(connection), too_large);
+                }}) {}
+
+  ~Impl() { pool.shutdown(); }
+
+  const HttpServerOptions options;
+  const Sha256Digest token;
+  const Handler handler;
+  std::atomic<bool> stopping{false};
+  std::atomic<bool> cut{false};
+  mutable Mutex mutex;
+  CondVar one_less;
+  std::set<int> active GUARDED_BY(mutex);  // sockets with a request at work
+  // Behind everything that its threads use.
+  RawServer raw;
+  httplib::ThreadPool pool;
+  ConnectionParker parker;
+  std::thread acceptor;
+  int port = 0;
+
+  std::string ErrorBody(int status, std::string_view message) const {
+    if (options.error_body) return options.error_body(status, message);
+    return std::string(message) + "\n";
+  }
+
+  void Accept(UniqueFd fd) {
+    if (stopping || counts().connections >= options.max_connections) return;
+    auto connection = std::make_unique<Connection>();
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);  // NOLINT
+    if (::getpeername(fd.get(), generic, &length) == 0) {
+      AddressOf(address, &connection->peer, &connection->peer_port);
+    }
+    connection->fd = std::move(fd);
+    parker.Add(std::move(connection));
+  }
+
+  // An answer without cpp-httplib: nothing of the request was read.
+  void Refuse(std::unique_ptr<Connection> connection, int status,
+              std::string_view message) {
+    const std::string body = ErrorBody(status, message);
+    const std::string text =
+        "HTTP/1.1 " + std::to_string(status) + " " +
+        httplib::status_message(status) +
+        "\r\nContent-Type: application/json\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+    ConnectionStream stream({.fd = connection->fd.get(),
+                             .peer = {},
+                             .write_timeout = milliseconds(1000)});
+    if (stream.write(text.data(), text.size()) > 0) {
+      CloseGently(std::move(connection->fd));
+    }
+  }
+
+  void Dispatch(std::unique_ptr<Connection> connection, bool too_large) {
+    // std::function wants a copyable task.
+    const std::shared_ptr<Connection> shared = std::move(connection);
+    bool full = false;
+    {
+      MutexLock lock(mutex);
+      full = active.size() >= options.max_active;
+      if (!full) active.insert(shared->fd.get());
+    }
+    auto task = [this, shared, too_large] {
+      const int fd = shared->fd.get();
+      auto mine = std::make_unique<Connection>(std::move(*shared));
+      if (too_large) {
+        // First: once closed, the descriptor may be another connection's.
+        Leave(fd);
+        Refuse(std::move(mine), 431,
+               "the request's headers are over " +
+                   std::to_string(options.max_header_bytes) + " bytes");
+        return;
+      }
+      mine = Serve(std::move(mine), fd);
+      if (mine != nullptr) parker.Add(std::move(mine));
+    };
+    // Without a word when there is no thread to say it: those have work.
+    if (!full && !pool.enqueue(std::move(task))) Leave(shared->fd.get());
+  }
+
+  void Leave(int fd) {
+    MutexLock lock(mutex);
+    active.erase(fd);
+    one_less.NotifyAll();
+  }
+
+  // Null: the connection is closed.
+  std::unique_ptr<Connection> Serve(std::unique_ptr<Connection> connection,
+                                    int fd) {
+    bool keep = true;
+    {
+      ConnectionStream stream(
+          {.fd = fd,
+           .peer = connection->peer,
+           .peer_port = connection->peer_port,
+           .write_timeout = milliseconds(options.write_timeout_ms)});
+      do {
+        stream.SetReadDeadline(milliseconds(options.header_timeout_ms));
+        const bool is_last =
+            ++connection->served >= options.max_requests_per_connection ||
+            stopping;
+        keep =
+            raw.ServeOne(stream, *connection, is_last, [&](httplib::Request&) {
+              stream.SetReadDeadline(milliseconds(options.body_timeout_ms));
+            });
+      } while (keep && stream.has_buffered());
+    }
+    // Before the descriptor can be closed and given to another connection.
+    Leave(fd);
+    if (keep) return connection;
+    CloseGently(std::move(connection->fd));
+    return nullptr;
+  }
+
+  HttpServerCounts counts() const {
+    MutexLock lock(mutex);
+    return {.connections = parker.size() + active.size(),
+            .active = active.size()};
+  }
+
+  // 0: let it through.
+  int Admit(const httplib::Request& request, std::string_view* message) const {
+    if (IsForeignOrigin(request)) {
+      *message = "requests from other sites' pages aren't allowed";
+      return 403;
+    }
+    const bool is_open =
+        options.bearer_token.empty() ||
+        std::find(options.open_paths.begin(), options.open_paths.end(),
+                  request.path) != options.open_paths.end();
+    if (!is_open && !HasToken(request, token)) {
+      *message = "a valid API key is needed: send 'Authorization: Bearer KEY'";
+      return 401;
+    }
+    return 0;
+  }
+
+  void Handle(const httplib::Request& in, httplib::Response& out) {
+    ServerRequest request;
+    request.method = in.method;
+    request.path = in.path;
+    for (const auto& [name, value] : in.headers) {
+      request.headers.emplace(name, value);
+    }
+    request.body = in.body;
+    request.peer = in.remote_addr;
+    request.is_client_gone = [this, gone = in.is_connection_closed] {
+      return cut || gone();
+    };
+    ServerResponse response = handler(request);
+    out.status = response.status;
+    for (const auto& [name, value] : response.headers) {
+      out.set_header(name, value);
+    }
+    if (response.stream == nullptr) {
+      out.set_content(response.body, response.content_type);
+      return;
+    }
+    out.set_chunked_content_provider(
+        response.content_type, [this, stream = std::move(response.stream)](
+                                   size_t, httplib::DataSink& sink) {
+          const bool ok = stream([&](std::string_view bytes) {
+            return !cut && sink.write(bytes.data(), bytes.size());
+          });
+          if (ok) sink.done();
+          return ok;
+        });
+  }
+
+  void Configure() {
+    raw.new_task_queue = [] { return new InlineQueue(); };
+    raw.set_tcp_nodelay(true);
+    raw.set_payload_max_length(options.max_body_bytes);
+    raw.set_keep_alive_timeout(options.idle_timeout_ms / 1000);
+    raw.set_keep_alive_max_count(
+        static_cast<size_t>(options.max_requests_per_connection));
+    raw.set_pre_routing_handler(
+        [this](const httplib::Request& in, httplib::Response& out) {
+          std::string_view message;
+          const int status = Admit(in, &message);
+          if (status == 0) return httplib::Server::HandlerResponse::Unhandled;
+          out.status = status;
+          if (status == 401) out.set_header("WWW-Authenticate", "Bearer");
+          out.set_content(ErrorBody(status, message), "application/json");
+          return httplib::Server::HandlerResponse::Handled;
+        });
+    raw.set_post_routing_handler(
+        [](const httplib::Request&, httplib::Response& out) {
+          answer_closes = out.get_header_value("Connection") == "close";
+        });
+    // The default shares the port with any other server of this user.
+    raw.set_socket_options([](socket_t socket) {
+      const int on = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    });
+    // What cpp-httplib itself refuses comes without a body.
+    raw.set_error_handler(
+        [this](const httplib::Request& in, httplib::Response& out) {
+          if (!out.body.empty() || out.content_provider_ != nullptr) return;
+          std::string message = httplib::status_message(out.status);
+          if (out.status == 413) {
+            message = "the body is over " +
+                      std::to_string(options.max_body_bytes) + " bytes";
+          } else if (out.status == 404) {
+            message = "no such method and path: " + in.method + " " + in.path;
+          } else if (out.status == 400) {
+            message = "the request isn't whole and correct HTTP";
+          }
+          out.set_content(ErrorBody(out.status, message), "application/json");
+        });
+    raw.set_exception_handler([this](const httplib::Request&,
+                                     httplib::Response& out,
+                                     const std::exception_ptr&) {
+      out.status = 500;
+      out.set_content(ErrorBody(500, "internal error"), "application/json");
+    });
+    const auto handle = [this](const httplib::Request& in,
+                               httplib::Response& out) { Handle(in, out); };
+    raw.Get(".*", handle).Post(".*", handle).Delete(".*", handle);
+  }
+};
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(
+    const HttpServerOptions& options, Handler handler) {
+  auto impl = std::make_unique<Impl>(options, std::move(handler));
+  impl->Configure();
+  if (options.port == 0) {
+    impl->port = impl->raw.bind_to_any_port(options.host);
+  } else if (impl->raw.bind_to_port(options.host, options.port)) {
+    impl->port = options.port;
+  } else {
+    impl->port = -1;
+  }
+  if (impl->port <= 0) {
+    return UnavailableError(
+        "can't listen on " + options.host + ":" + std::to_string(options.port) +
+        ": the port is taken, or the address isn't this machine's; choose "
+        "another with --port");
+  }
+  impl->acceptor =
+      std::thread([raw = &impl->raw] { raw->listen_after_bind(); });
+  impl->raw.wait_until_ready();
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+HttpServer::~HttpServer() { Stop(0); }
+
+int HttpServer::port() const { return impl_->port; }
+
+std::string HttpServer::Url(std::string_view path) const {
+  const std::string& host = impl_->options.host;
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return "http://" + (is_v6 ? "[" + host + "]" : host) + ":" +
+         std::to_string(impl_->port) + std::string(path);
+}
+
+HttpServerCounts HttpServer::counts() const { return impl_->counts(); }
+
+size_t HttpServer::Stop(int drain_ms) {
+  Impl& impl = *impl_;
+  if (!impl.acceptor.joinable()) return 0;
+  impl.stopping = true;
+  impl.parker.Close();
+  const auto deadline = steady_clock::now() + milliseconds(drain_ms);
+  size_t left = 0;
+  {
+    MutexLock lock(impl.mutex);
+    while (!impl.active.empty() && impl.one_less.WaitUntil(lock, deadline)) {
+    }
+    left = impl.active.size();
+    impl.cut = true;
+    for (const int fd : impl.active) ::shutdown(fd, SHUT_RDWR);
+  }
+  // Ends cpp-httplib's streams too, so only now.
+  impl.raw.stop();
+  impl.acceptor.join();
+  impl.pool.shutdown();
+  return left;
+}
+
+}  // namespace nexus::net
