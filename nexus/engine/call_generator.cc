@@ -144,20 +144,29 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
   }
 }
 
+Result<const CallConstraint*> CallGenerator::ConstraintFor(
+    const schema::ToolSchema& tool, bool leading_space) {
+  const std::string key =
+      schema::CanonicalText(tool) + (leading_space ? " " : "");
+  if (const auto found = constraints_.find(key); found != constraints_.end()) {
+    return found->second.get();
+  }
+  NEXUS_ASSIGN_OR_RETURN(auto made,
+                         MakeConstraint(*model_, tool, leading_space));
+  // A server sees tools of all its clients' making. They come again, so which
+  // of them go matters little.
+  if (constraints_.size() >= kMaxConstraints) constraints_.clear();
+  return constraints_.emplace(key, std::move(made)).first->second.get();
+}
+
 Result<GeneratedCall> CallGenerator::Generate(Session& session,
                                               const PromptPlan& plan,
                                               const PromptPlanner& planner,
                                               const schema::ToolSchema& tool,
                                               const CallOptions& options) {
-  const std::string key =
-      schema::CanonicalText(tool) + (plan.space_before_arguments ? " " : "");
-  auto found = constraints_.find(key);
-  if (found == constraints_.end()) {
-    NEXUS_ASSIGN_OR_RETURN(
-        auto made, MakeConstraint(*model_, tool, plan.space_before_arguments));
-    found = constraints_.emplace(key, std::move(made)).first;
-  }
-  const CallConstraint& constraint = *found->second;
+  NEXUS_ASSIGN_OR_RETURN(const CallConstraint* found,
+                         ConstraintFor(tool, plan.space_before_arguments));
+  const CallConstraint& constraint = *found;
 
   GeneratedCall call;
   call.relaxed = constraint.relaxed;

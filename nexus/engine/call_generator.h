@@ -60,10 +60,16 @@ Result<std::unique_ptr<CallConstraint>> MakeConstraint(
     const llm::Model& model, const schema::ToolSchema& tool,
     bool leading_space);
 
-// Thread-compatible; keeps the constraints of the tools it has seen.
+// Thread-compatible; keeps the constraints of the tools it has seen lately.
 class CallGenerator {
  public:
+  static constexpr size_t kMaxConstraints = 256;
+
   explicit CallGenerator(const llm::Model* model) : model_(model) {}
+
+  // What Generate will use for this tool; valid until the next call of either.
+  Result<const CallConstraint*> ConstraintFor(const schema::ToolSchema& tool,
+                                              bool leading_space);
 
   // The session must stand behind the plan's preamble with its logits at hand.
   // Leaves the session behind the last sampled token. A context that fills up
