@@ -13,6 +13,7 @@
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/route_view.h"
 #include "nexus/cli/terminal.h"
+#include "nexus/serve/report_json.h"
 
 namespace nexus::cli {
 namespace {
@@ -92,27 +93,9 @@ void PrintTier(const engine::TierReport& tier) {
   }
 }
 
-Json TierJson(const engine::TierReport& tier) {
-  return {{"tier", std::string(engine::TierName(tier.tier))},
-          {"reasons", tier.reasons},
-          {"reused_tokens", tier.reused_tokens},
-          {"restored_tokens", tier.restored_tokens},
-          {"spliced_tokens", tier.spliced_tokens},
-          {"recomputed_tokens", tier.recomputed_tokens},
-          {"prefilled_tokens", tier.prefilled_tokens},
-          {"policy", tier.policy},
-          {"recompute_share", tier.recompute_share},
-          {"ms",
-           {{"lookup", tier.lookup_ms},
-            {"write", tier.write_ms},
-            {"repair", tier.repair_ms},
-            {"prefill", tier.decode_ms}}},
-          {"block_bytes", tier.block_bytes}};
-}
-
 Json ResultJson(const AskFlags& flags, const engine::AskResult& result) {
   Json object = {{"question", flags.question}};
-  if (flags.tool.empty()) object["route"] = DecisionJson(result.decision);
+  if (flags.tool.empty()) object["route"] = serve::RouteJson(result.decision);
   if (!result.tool.has_value()) {
     object["tool"] = nullptr;
     return object;
@@ -127,7 +110,7 @@ Json ResultJson(const AskFlags& flags, const engine::AskResult& result) {
                     {"closed_at_limit", result.call.closed_at_limit},
                     {"relaxed", result.call.relaxed},
                     {"sampled_tokens", result.call.sampled_tokens}};
-  object["tier"] = TierJson(result.tier);
+  object["tier"] = serve::TierJson(result.tier);
   object["tokens"] = {{"history", result.plan.history.size()},
                       {"block", result.plan.block.size()},
                       {"user", result.plan.user.size()},

@@ -13,6 +13,7 @@ void AddCompileCommand(CLI::App* app, Action* action);
 void AddInspectCommand(CLI::App* app, Action* action);
 void AddRouteCommand(CLI::App* app, Action* action);
 void AddAskCommand(CLI::App* app, Action* action);
+void AddServeCommand(CLI::App* app, Action* action);
 void AddBenchCommand(CLI::App* app, Action* action);
 void AddEvalCommand(CLI::App* app, Action* action);
 void AddCalibrateCommand(CLI::App* app, Action* action);

@@ -140,6 +140,7 @@ int Main(int argc, char** argv) {
   AddInspectCommand(&app, &action);
   AddRouteCommand(&app, &action);
   AddAskCommand(&app, &action);
+  AddServeCommand(&app, &action);
   AddBenchCommand(&app, &action);
   AddEvalCommand(&app, &action);
   AddCalibrateCommand(&app, &action);
@@ -153,6 +154,7 @@ int Main(int argc, char** argv) {
       "tokens\n"
       "  nexus compile --mcp FILE            schemas -> KV blocks\n"
       "  nexus ask \"...\" --mcp FILE --execute\n"
+      "  nexus serve                         OpenAI's chat API on port 8080\n"
       "`nexus COMMAND --help` says more. Exit codes: 0 ok, 1 internal or "
       "refused, 2 wrong input,\n3 not found, 4 damaged or incompatible, 5 "
       "system, 6 server unavailable, 7 no tool fits,\n8 the tool reported an "

@@ -5,39 +5,9 @@
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/route_view.h"
 #include "nexus/cli/terminal.h"
+#include "nexus/serve/report_json.h"
 
 namespace nexus::cli {
-
-Json DecisionJson(const route::RouteDecision& decision) {
-  Json candidates = Json::array();
-  for (const route::Candidate& candidate : decision.candidates) {
-    candidates.push_back({{"tool", schema::ToolId(decision.tool(candidate))},
-                          {"score", candidate.score},
-                          {"cosine", candidate.dense},
-                          {"bm25", candidate.bm25},
-                          {"dense_rank", candidate.dense_rank},
-                          {"bm25_rank", candidate.bm25_rank},
-                          {"exact_name", candidate.exact_name}});
-  }
-  return {
-      {"outcome", std::string(route::OutcomeName(decision.outcome))},
-      {"tool",
-       decision.candidates.empty() ||
-               decision.outcome == route::Outcome::kAbstain
-           ? Json(nullptr)
-           : Json(schema::ToolId(decision.tool(decision.candidates.front())))},
-      {"margin", decision.margin},
-      {"threshold", decision.threshold},
-      {"rule", decision.rule},
-      {"reason", decision.reason},
-      {"latency_us",
-       {{"embed", decision.timings.embed_us},
-        {"scan", decision.timings.scan_us},
-        {"bm25", decision.timings.bm25_us},
-        {"gate", decision.timings.gate_us},
-        {"rerank", decision.timings.rerank_us}}},
-      {"candidates", std::move(candidates)}};
-}
 
 std::string DecisionText(const route::RouteDecision& decision) {
   const bool routed = decision.outcome == route::Outcome::kRoute;
@@ -86,7 +56,7 @@ int Run(const GlobalOptions& globals, const std::string& query,
   if (globals.json) {
     Json object = {{"query", query},
                    {"tools", routing->router->index()->tools().size()}};
-    object.update(DecisionJson(*decision));
+    object.update(serve::RouteJson(*decision));
     PrintJson(object);
   } else {
     std::printf("%s", DecisionText(*decision).c_str());

@@ -1,0 +1,210 @@
+// nexus serve: the OpenAI-compatible server.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "nexus/base/file_system.h"
+#include "nexus/cli/commands.h"
+#include "nexus/cli/exit_code.h"
+#include "nexus/cli/interrupt.h"
+#include "nexus/cli/terminal.h"
+#include "nexus/net/http_server.h"
+#include "nexus/pull/model_catalog.h"
+#include "nexus/serve/http_api.h"
+
+namespace nexus::cli {
+namespace {
+
+struct ServeFlags {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string api_key_file;
+  bool allow_public = false;
+  std::vector<std::string> names;
+  int sessions = 4;
+  int queue = 64;
+  int deadline_s = 600;
+  int drain_s = 30;
+  bool idle_work = true;
+  RepairFlags repair;
+};
+
+// From the file, else from the environment: never from the command line, which
+// every user of the machine can read.
+Result<std::string> ApiKey(const ServeFlags& flags) {
+  std::string key;
+  if (!flags.api_key_file.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(key,
+                           FileSystem::Default().ReadFile(flags.api_key_file));
+    key.erase(0, key.find_first_not_of(" \t\r\n"));
+    key.erase(key.find_last_not_of(" \t\r\n") + 1);
+    if (key.empty()) {
+      return InvalidArgumentError(flags.api_key_file + ": holds no key");
+    }
+  } else if (const char* from_environment = std::getenv("NEXUS_API_KEY")) {
+    key = from_environment;
+  }
+  return key;
+}
+
+std::string ModelName(const GlobalOptions& globals) {
+  if (globals.model.empty()) return pull::DefaultModel().name;
+  const std::filesystem::path path(globals.model);
+  return path.extension() == ".gguf" ? path.stem().string() : globals.model;
+}
+
+Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
+    const GlobalOptions& globals, std::string* encoder_name) {
+  serve::ToolRouterOptions options;
+  options.embedding_cache = UserCacheDir() + "/embeddings.slb";
+  std::unique_ptr<llm::Embedder> embedder;
+  const auto path = FindEncoder(globals);
+  if (path.ok()) {
+    auto loaded = llm::LoadEncoder({.path = *path, .threads = globals.threads});
+    if (loaded.ok()) {
+      embedder = *std::move(loaded);
+      *encoder_name = std::filesystem::path(*path).stem().string();
+      CalibrateOptions(globals, *path, *embedder, &options.router);
+    } else if (!globals.encoder.empty()) {
+      return loaded.status();
+    } else {
+      Note("BM25 only: " + loaded.status().message());
+    }
+  } else if (!globals.encoder.empty()) {
+    return path.status();
+  } else {
+    Note("BM25 only: " + path.status().message());
+  }
+  return std::make_unique<serve::ToolRouter>(std::move(embedder), options);
+}
+
+int Run(const GlobalOptions& globals, const ServeFlags& flags) {
+  const auto prepare = ParseRepairFlags(flags.repair);
+  if (!prepare.ok()) return Fail(prepare.status());
+  const auto key = ApiKey(flags);
+  if (!key.ok()) return Fail(key.status());
+  if (!net::IsLoopback(flags.host) && key->empty() && !flags.allow_public) {
+    return Fail(InvalidArgumentError(
+        "--host " + flags.host +
+        ": anybody who reaches this address could use the server; set "
+        "NEXUS_API_KEY or --api-key-file, or say --allow-public"));
+  }
+  serve::HttpApiOptions api_options;
+  if (!globals.mcp_files.empty() || !globals.tools_file.empty()) {
+    auto source = LoadTools(globals);
+    if (!source.ok()) return Fail(source.status());
+    api_options.registry = std::move(source->tools);
+  }
+  const auto router = MakeToolRouter(globals, &api_options.embedding_model);
+  if (!router.ok()) return Fail(router.status());
+  const auto engine = MakeEngine(globals);
+  if (!engine.ok()) return Fail(engine.status());
+
+  serve::Metrics metrics;
+  serve::ChatServiceOptions chat_options;
+  chat_options.prepare = *prepare;
+  chat_options.sessions.max_sessions = flags.sessions;
+  chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
+  chat_options.idle_work = flags.idle_work;
+  chat_options.on_outcome = [&metrics](const serve::ChatOutcome& outcome) {
+    metrics.ObserveChat(outcome);
+  };
+  serve::ChatService chat(engine->get(), router->get(), chat_options);
+
+  api_options.model = ModelName(globals);
+  api_options.names = flags.names;
+  api_options.deadline = std::chrono::seconds(flags.deadline_s);
+  serve::HttpApi api(api_options, &chat, router->get(), &metrics);
+
+  net::HttpServerOptions server_options;
+  server_options.host = flags.host;
+  server_options.port = flags.port;
+  server_options.bearer_token = *key;
+  server_options.open_paths = {"/health"};
+  server_options.error_body = serve::HttpApi::ErrorBody;
+  // A thread for each request that may wait, and some to refuse the others.
+  server_options.max_active = static_cast<size_t>(flags.queue) * 2 + 32;
+  auto server = net::HttpServer::Start(
+      server_options, [&api](const net::ServerRequest& request) {
+        return api.Handle(request);
+      });
+  if (!server.ok()) return Fail(server.status());
+  api.SetConnectionCount([&server] { return (*server)->counts().connections; });
+
+  // Scripts wait for this line and read the port from it.
+  std::printf("%s listening on %s\n", api_options.model.c_str(),
+              (*server)->Url().c_str());
+  std::fflush(stdout);
+  while (!Interrupted()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  Note("draining; again to stop at once");
+  api.SetDraining();
+  const size_t cut = (*server)->Stop(flags.drain_s * 1000);
+  chat.Stop();
+  if (cut > 0) Note(FormatCount(static_cast<int>(cut)) + " requests were cut");
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App* app, Action* action) {
+  auto globals = std::make_shared<GlobalOptions>();
+  CLI::App* command = app->add_subcommand(
+      "serve", "Serve OpenAI's chat API, with routed and spliced tools");
+  auto flags = std::make_shared<ServeFlags>();
+  command
+      ->add_option("--host", flags->host,
+                   "Address to listen on; other than loopback only with a key")
+      ->envname("NEXUS_HOST")
+      ->capture_default_str();
+  command->add_option("--port", flags->port, "Port; 0: any free one")
+      ->envname("NEXUS_PORT")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command
+      ->add_option("--api-key-file", flags->api_key_file,
+                   "File with the key that clients must send as a bearer token "
+                   "[the environment's NEXUS_API_KEY, else none]")
+      ->type_name("FILE");
+  command->add_flag("--allow-public", flags->allow_public,
+                    "Listen beyond loopback without a key");
+  command->add_option("--alias", flags->names,
+                      "Another name that requests may give the model");
+  command
+      ->add_option("--sessions", flags->sessions,
+                   "Conversations whose cells are held; each takes memory for "
+                   "--ctx tokens")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--queue", flags->queue,
+                   "Requests that may wait; more get 429")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--deadline", flags->deadline_s,
+                   "Longest time for a request, in seconds")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command
+      ->add_option("--drain", flags->drain_s,
+                   "How long SIGTERM waits for requests at work, in seconds")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  command->add_flag("!--no-idle", flags->idle_work,
+                    "Do nothing for the next turn between requests");
+  command->add_flag(
+      "!--no-learn", globals->learn,
+      "Don't fold what is decoded as text into the stored blocks");
+  AddToolFlags(command, globals.get());
+  AddTierFlag(command, &flags->repair);
+  AddRepairFlags(command, &flags->repair);
+  AddModelFlags(command, globals.get());
+  AddRouteFlags(command, globals.get());
+  command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
+}
+
+}  // namespace nexus::cli

@@ -1,0 +1,87 @@
+#include "nexus/serve/answer_writer.h"
+
+#include <utility>
+
+namespace nexus::serve {
+namespace {
+
+// How late a client's leaving may be noticed.
+constexpr std::chrono::milliseconds kLookInterval{20};
+
+}  // namespace
+
+AnswerWriter::AnswerWriter(ChatHead head, ChatService::Accepted accepted,
+                           Options options)
+    : head_(std::move(head)),
+      accepted_(std::move(accepted)),
+      options_(std::move(options)) {}
+
+AnswerWriter::~AnswerWriter() {
+  if (!ended_) accepted_.ticket->Cancel(CancelledError("the client has gone"));
+}
+
+ChatEvent AnswerWriter::Next() {
+  if (first_.has_value()) return *std::exchange(first_, std::nullopt);
+  while (true) {
+    auto event = accepted_.stream->Pop(kLookInterval);
+    if (event.has_value()) {
+      ended_ = event->kind == ChatEvent::Kind::kDone ||
+               event->kind == ChatEvent::Kind::kFailed;
+      return *std::move(event);
+    }
+    // The work says how it ended: that is the event to wait for.
+    if (std::chrono::steady_clock::now() >= options_.deadline) {
+      accepted_.ticket->Cancel(
+          DeadlineExceededError("the request took too long"));
+    } else if (options_.is_client_gone && options_.is_client_gone()) {
+      accepted_.ticket->Cancel(CancelledError("the client has gone"));
+    }
+  }
+}
+
+std::optional<Json> AnswerWriter::Whole(ApiError* error) {
+  while (true) {
+    ChatEvent event = Next();
+    if (event.kind == ChatEvent::Kind::kDone) {
+      return ChatCompletionJson(head_, event.result);
+    }
+    if (event.kind == ChatEvent::Kind::kFailed) {
+      *error = std::move(event.error);
+      return std::nullopt;
+    }
+  }
+}
+
+bool AnswerWriter::AwaitFirst(ApiError* error) {
+  ChatEvent event = Next();
+  if (event.kind == ChatEvent::Kind::kFailed) {
+    *error = std::move(event.error);
+    return false;
+  }
+  first_ = std::move(event);
+  return true;
+}
+
+bool AnswerWriter::Stream(const net::StreamWriter& write) {
+  ChatChunks chunks(head_, options_.include_usage);
+  while (true) {
+    const ChatEvent event = Next();
+    switch (event.kind) {
+      case ChatEvent::Kind::kText:
+        if (!write(chunks.Text(event.text))) return false;
+        break;
+      case ChatEvent::Kind::kCallBegin:
+        if (!write(chunks.CallBegin(event.call))) return false;
+        break;
+      case ChatEvent::Kind::kCallArguments:
+        if (!write(chunks.CallArguments(event.text))) return false;
+        break;
+      case ChatEvent::Kind::kDone:
+        return write(chunks.Finish(event.result));
+      case ChatEvent::Kind::kFailed:
+        return write(chunks.Fail(event.error));
+    }
+  }
+}
+
+}  // namespace nexus::serve

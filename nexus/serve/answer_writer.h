@@ -1,0 +1,52 @@
+// AnswerWriter: follows one request on the thread that answers it. Turns the
+// events of the inference thread into a whole answer or a stream, and cancels
+// the work when nobody waits for it any more.
+#ifndef NEXUS_SERVE_ANSWER_WRITER_H_
+#define NEXUS_SERVE_ANSWER_WRITER_H_
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "nexus/net/http_server.h"
+#include "nexus/serve/chat_service.h"
+#include "nexus/serve/openai_chat.h"
+
+namespace nexus::serve {
+
+// Used by one thread.
+class AnswerWriter {
+ public:
+  struct Options {
+    std::chrono::steady_clock::time_point deadline;
+    bool include_usage = false;
+    std::function<bool()> is_client_gone;
+  };
+  AnswerWriter(ChatHead head, ChatService::Accepted accepted, Options options);
+  // Cancels what is still at work.
+  ~AnswerWriter();
+  AnswerWriter(const AnswerWriter&) = delete;
+  AnswerWriter& operator=(const AnswerWriter&) = delete;
+
+  // nullopt: `error` says why there is no answer.
+  std::optional<Json> Whole(ApiError* error);
+
+  // Waits until it is known whether there will be a stream; false: there won't.
+  bool AwaitFirst(ApiError* error);
+  // The stream, to its end. False: the client has gone.
+  bool Stream(const net::StreamWriter& write);
+
+ private:
+  // The next event; kFailed when the time is up or the client has gone.
+  ChatEvent Next();
+
+  const ChatHead head_;
+  const ChatService::Accepted accepted_;
+  const Options options_;
+  std::optional<ChatEvent> first_;
+  bool ended_ = false;
+};
+
+}  // namespace nexus::serve
+
+#endif  // NEXUS_SERVE_ANSWER_WRITER_H_

@@ -1,0 +1,111 @@
+// ChatService: a chat request in, events out. What joins the engine's parts
+// with the scheduler and the sessions.
+//
+//   caller's thread     conversation's tokens, route, submit
+//   inference thread    session -> plan -> tier -> call or answer -> events
+//   later, when idle    learn, remember, prepare the next turn
+//
+// With tools in the request the router says which one is wanted, outside the
+// context; its schema alone comes into the context, late and transient. When
+// the router abstains, or the last message is a tool's result and the choice is
+// free, the model answers in words.
+#ifndef NEXUS_SERVE_CHAT_SERVICE_H_
+#define NEXUS_SERVE_CHAT_SERVICE_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nexus/engine/call_generator.h"
+#include "nexus/engine/engine.h"
+#include "nexus/engine/tool_forecast.h"
+#include "nexus/serve/chat_stream.h"
+#include "nexus/serve/openai_chat.h"
+#include "nexus/serve/scheduler.h"
+#include "nexus/serve/session_cache.h"
+#include "nexus/serve/tool_router.h"
+
+namespace nexus::serve {
+
+// One request that ended well, for metrics and logs.
+struct ChatOutcome {
+  bool is_call = false;
+  engine::TierReport tier;
+  ChatUsage usage;
+  double queue_ms = 0;
+  double ttft_ms = 0;
+  double total_ms = 0;
+};
+
+struct ChatServiceOptions {
+  engine::PrepareOptions prepare;
+  SessionCacheOptions sessions;
+  SchedulerOptions scheduler;
+  // Of a call's arguments, when the request has no limit.
+  int call_tokens = 1024;
+  // Learn, remember and prepare the next turn between requests.
+  bool idle_work = true;
+  // Called on the inference thread.
+  std::function<void(const ChatOutcome&)> on_outcome;
+};
+
+// Thread-safe. Engine and router must outlive it.
+class ChatService {
+ public:
+  ChatService(const engine::Engine* engine, ToolRouter* router,
+              ChatServiceOptions options);
+  ~ChatService();  // Stop()
+  ChatService(const ChatService&) = delete;
+  ChatService& operator=(const ChatService&) = delete;
+
+  struct Accepted {
+    std::shared_ptr<ChatStream> stream;
+    // Cancelling it ends the work within one piece and gives kFailed.
+    std::shared_ptr<Ticket> ticket;
+  };
+  // nullopt: events will come in accepted->stream, kDone or kFailed the last.
+  // Else the request isn't taken, and why.
+  std::optional<ApiError> Submit(ChatRequest request, Accepted* accepted);
+
+  SchedulerCounts scheduler_counts() const { return scheduler_.counts(); }
+  // Of the last request that ended.
+  SessionCacheCounts session_counts() const EXCLUDES(mutex_);
+
+  // Cancels what runs and waits; takes no more.
+  void Stop() { scheduler_.Stop(); }
+
+ private:
+  struct Job;
+
+  Status ChooseTool(Job* job) const;
+  // All below on the inference thread.
+  void Run(const std::shared_ptr<Job>& job, Ticket& ticket);
+  Status Call(Job& job, engine::Session& session);
+  Status Answer(Job& job, engine::Session& session);
+  Result<std::string> FormatGrammar(const ChatRequest& request) const;
+  void Finish(Job& job, ChatResult result, bool is_call);
+  Status Idle(const Job& job, engine::Session& session, Ticket& ticket);
+
+  const engine::Engine* const engine_;
+  ToolRouter* const router_;
+  const ChatServiceOptions options_;
+
+  // Of the inference thread.
+  SessionCache sessions_;
+  engine::CallGenerator generator_;
+  engine::ToolForecast forecast_;
+  int forecast_notes_ = 0;
+
+  mutable Mutex mutex_;
+  SessionCacheCounts session_counts_ GUARDED_BY(mutex_);
+
+  // Last: its thread uses all of the above.
+  Scheduler scheduler_;
+};
+
+}  // namespace nexus::serve
+
+#endif  // NEXUS_SERVE_CHAT_SERVICE_H_

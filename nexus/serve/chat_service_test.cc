@@ -1,0 +1,268 @@
+#include "nexus/serve/chat_service.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+
+#include "nexus/base/test_util.h"
+#include "nexus/engine/testing/tiny_engine.h"
+
+namespace nexus::serve {
+namespace {
+
+using engine::testing::SampleTool;
+using engine::testing::TinyEngine;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr milliseconds kLongest{60000};
+
+class ChatServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(tiny_, TinyEngine::Create({.context_tokens = 1024}));
+  }
+
+  ChatService& Start(ChatServiceOptions options = {}) {
+    options.on_outcome = [this](const ChatOutcome& outcome) {
+      outcomes_.push_back(outcome);
+    };
+    service_ = std::make_unique<ChatService>(&tiny_->engine(), &router_,
+                                             std::move(options));
+    return *service_;
+  }
+
+  static ChatRequest Question(const std::string& text) {
+    ChatRequest request;
+    request.messages = {{.role = "user", .content = text}};
+    request.max_tokens = 12;
+    request.wants_report = true;
+    return request;
+  }
+  static ChatRequest BerthQuestion() {
+    ChatRequest request = Question("Please book_berth_0 for the Aurora.");
+    request.tools = {SampleTool(0), SampleTool(1)};
+    request.max_tokens = 200;
+    return request;
+  }
+
+  // All events up to the last.
+  std::vector<ChatEvent> Ask(ChatRequest request) {
+    std::vector<ChatEvent> events;
+    ChatService::Accepted accepted;
+    if (const auto error = service_->Submit(std::move(request), &accepted)) {
+      events.emplace_back();
+      events.back().kind = ChatEvent::Kind::kFailed;
+      events.back().error = *error;
+      return events;
+    }
+    do {
+      auto event = accepted.stream->Pop(kLongest);
+      if (!event.has_value()) {
+        ADD_FAILURE() << "no event within a minute";
+        return events;
+      }
+      events.push_back(*std::move(event));
+    } while (events.back().kind != ChatEvent::Kind::kDone &&
+             events.back().kind != ChatEvent::Kind::kFailed);
+    return events;
+  }
+
+  std::unique_ptr<TinyEngine> tiny_;
+  ToolRouter router_{nullptr, {}};
+  std::vector<ChatOutcome> outcomes_;
+  std::unique_ptr<ChatService> service_;
+};
+
+TEST_F(ChatServiceTest, AnswersInWordsWithoutTools) {
+  Start();
+  const auto events = Ask(Question("Say something."));
+  const ChatResult& result = events.back().result;
+  ASSERT_EQ(events.back().kind, ChatEvent::Kind::kDone);
+  std::string streamed;
+  for (const ChatEvent& event : events) {
+    if (event.kind == ChatEvent::Kind::kText) streamed += event.text;
+  }
+  EXPECT_EQ(result.content, streamed);
+  EXPECT_LE(result.usage.completion_tokens, 12);
+  EXPECT_GT(result.usage.prompt_tokens, 0);
+  EXPECT_EQ(result.report["tier"], "prefill");
+}
+
+TEST_F(ChatServiceTest, CallsTheRoutedTool) {
+  Start();
+  const auto events = Ask(BerthQuestion());
+  ASSERT_EQ(events.back().kind, ChatEvent::Kind::kDone)
+      << events.back().error.message;
+  const ChatResult& result = events.back().result;
+  ASSERT_EQ(result.tool_calls.size(), 1U);
+  EXPECT_EQ(result.tool_calls[0].name, "book_berth_0");
+  EXPECT_EQ(result.finish_reason, "tool_calls");
+  const Json arguments = Json::parse(result.tool_calls[0].arguments);
+  EXPECT_TRUE(arguments.contains("vessel"));
+  EXPECT_EQ(result.report["route"]["tool"], "harbour/book_berth_0");
+  EXPECT_EQ(result.report["call"]["valid"], true);
+}
+
+TEST_F(ChatServiceTest, FragmentsOfAStreamAreTheArguments) {
+  Start();
+  ChatRequest request = BerthQuestion();
+  request.stream = true;
+  const auto events = Ask(request);
+  std::string arguments;
+  int begun = 0;
+  for (const ChatEvent& event : events) {
+    if (event.kind == ChatEvent::Kind::kCallBegin) ++begun;
+    if (event.kind == ChatEvent::Kind::kCallArguments) {
+      EXPECT_EQ(begun, 1);
+      arguments += event.text;
+    }
+  }
+  ASSERT_EQ(events.back().kind, ChatEvent::Kind::kDone);
+  EXPECT_EQ(arguments, events.back().result.tool_calls[0].arguments);
+  // The same request asked for whole has the same arguments.
+  EXPECT_EQ(Ask(BerthQuestion()).back().result.tool_calls[0].arguments,
+            arguments);
+}
+
+TEST_F(ChatServiceTest, ToolChoiceDecides) {
+  Start();
+  ChatRequest none = BerthQuestion();
+  none.tool_choice = ToolChoice::kNone;
+  none.max_tokens = 4;
+  EXPECT_TRUE(Ask(none).back().result.tool_calls.empty());
+
+  ChatRequest named = BerthQuestion();
+  named.tool_choice = ToolChoice::kNamed;
+  named.named_tool = "book_berth_1";
+  EXPECT_EQ(Ask(named).back().result.tool_calls.at(0).name, "book_berth_1");
+
+  ChatRequest unrelated = Question("zzz qqq");
+  unrelated.tools = {SampleTool(0), SampleTool(1)};
+  EXPECT_TRUE(Ask(unrelated).back().result.tool_calls.empty());
+  unrelated.tool_choice = ToolChoice::kRequired;
+  unrelated.max_tokens = 200;
+  EXPECT_EQ(Ask(unrelated).back().result.tool_calls.size(), 1U);
+}
+
+TEST_F(ChatServiceTest, AToolsResultIsAnsweredFromTheSameSession) {
+  Start();
+  ChatRequest request = BerthQuestion();
+  const ChatResult call = Ask(request).back().result;
+  ASSERT_EQ(call.tool_calls.size(), 1U);
+  request.messages.push_back(
+      {.role = "assistant", .tool_calls = call.tool_calls});
+  request.messages.push_back({.role = "tool",
+                              .content = "Booked berth 4.",
+                              .tool_call_id = call.tool_calls[0].id,
+                              .tool_name = call.tool_calls[0].name});
+  request.max_tokens = 4;
+  const ChatResult answer = Ask(request).back().result;
+  EXPECT_TRUE(answer.tool_calls.empty());
+  EXPECT_GT(answer.usage.cached_tokens, 0);
+  EXPECT_EQ(service_->session_counts().continued, 1U);
+  EXPECT_EQ(service_->session_counts().created, 1U);
+}
+
+TEST_F(ChatServiceTest, IdleWorkLearnsTheSchema) {
+  Start();
+  EXPECT_EQ(Ask(BerthQuestion()).back().result.report["tier"], "prefill");
+  // A request waits for idle work no longer than for one piece, so look until
+  // it had its turn.
+  std::string tier;
+  for (int i = 0; i < 50 && tier != "splice"; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    tier = Ask(BerthQuestion()).back().result.report["tier"];
+  }
+  EXPECT_EQ(tier, "splice");
+}
+
+TEST_F(ChatServiceTest, TheConversationsOfManyShareFewSessions) {
+  Start({.sessions = {.max_sessions = 2}});
+  for (int i = 0; i < 4; ++i) {
+    const auto events = Ask(Question("Question " + std::to_string(i)));
+    EXPECT_EQ(events.back().kind, ChatEvent::Kind::kDone);
+  }
+  EXPECT_EQ(service_->session_counts().held, 2U);
+  EXPECT_EQ(service_->session_counts().taken_over, 2U);
+}
+
+TEST_F(ChatServiceTest, SaysThatThePromptIsTooLong) {
+  Start();
+  const auto events = Ask(Question(std::string(5000, 'x')));
+  ASSERT_EQ(events.back().kind, ChatEvent::Kind::kFailed);
+  EXPECT_EQ(events.back().error.status, 400);
+  EXPECT_EQ(events.back().error.code, "context_length_exceeded");
+  // The session is as good as before.
+  EXPECT_EQ(Ask(Question("hi")).back().kind, ChatEvent::Kind::kDone);
+}
+
+TEST_F(ChatServiceTest, CancellingEndsTheAnswer) {
+  Start();
+  ChatRequest request = Question("Tell me everything.");
+  request.max_tokens = 900;
+  ChatService::Accepted accepted;
+  ASSERT_FALSE(service_->Submit(request, &accepted).has_value());
+  ASSERT_TRUE(accepted.stream->Pop(kLongest).has_value());
+  accepted.ticket->Cancel(CancelledError("the client has gone"));
+  while (true) {
+    const auto event = accepted.stream->Pop(kLongest);
+    ASSERT_TRUE(event.has_value());
+    if (event->kind == ChatEvent::Kind::kText) continue;
+    // The model may have come to an end of its own just before.
+    if (event->kind == ChatEvent::Kind::kFailed) {
+      EXPECT_THAT(event->error.message, HasSubstr("gone"));
+    }
+    break;
+  }
+  EXPECT_EQ(Ask(Question("hi")).back().kind, ChatEvent::Kind::kDone);
+}
+
+TEST_F(ChatServiceTest, StopStringsEndTheAnswer) {
+  Start();
+  ChatRequest request = Question("Say something.");
+  request.max_tokens = 40;
+  const std::string whole = Ask(request).back().result.content;
+  ASSERT_GT(whole.size(), 8U);
+  // In whole characters: the tiny model writes any bytes.
+  request.stop = {whole.substr(4, 3)};
+  const ChatResult stopped = Ask(request).back().result;
+  EXPECT_EQ(stopped.content, whole.substr(0, whole.find(request.stop[0])));
+  EXPECT_EQ(stopped.finish_reason, "stop");
+}
+
+TEST_F(ChatServiceTest, KeepsToTheResponseFormat) {
+  Start();
+  ChatRequest request = Question("A point, please.");
+  request.format = ResponseFormat::kJsonSchema;
+  request.format_schema = {{"type", "object"},
+                           {"properties", {{"x", {{"type", "integer"}}}}},
+                           {"required", Json::array({"x"})},
+                           {"additionalProperties", false}};
+  request.max_tokens = 100;
+  const ChatResult result = Ask(request).back().result;
+  const auto json = ParseJson(result.content, "answer");
+  ASSERT_OK(json);
+  EXPECT_TRUE((*json)["x"].is_number_integer());
+}
+
+TEST_F(ChatServiceTest, StopFailsWhatWaits) {
+  Start();
+  ChatRequest request = Question("Tell me everything.");
+  request.max_tokens = 900;
+  ChatService::Accepted first;
+  ChatService::Accepted second;
+  ASSERT_FALSE(service_->Submit(request, &first).has_value());
+  ASSERT_FALSE(service_->Submit(request, &second).has_value());
+  service_->Stop();
+  std::optional<ChatEvent> last;
+  while (auto event = second.stream->Pop(milliseconds(0))) last = event;
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->kind, ChatEvent::Kind::kFailed);
+  EXPECT_EQ(last->error.status, 503);
+}
+
+}  // namespace
+}  // namespace nexus::serve

@@ -1,0 +1,273 @@
+#include "nexus/serve/http_api.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nexus/base/clock.h"
+#include "nexus/serve/answer_writer.h"
+#include "nexus/serve/call_ids.h"
+#include "nexus/serve/field_reader.h"
+#include "nexus/serve/report_json.h"
+
+namespace nexus::serve {
+namespace {
+
+using net::ServerRequest;
+using net::ServerResponse;
+
+constexpr size_t kMaxEmbeddingInputs = 2048;
+
+ServerResponse JsonResponse(const Json& body, int status = 200) {
+  ServerResponse response;
+  response.status = status;
+  response.body = DumpJson(body);
+  return response;
+}
+
+ServerResponse ErrorResponse(const ApiError& error) {
+  ServerResponse response = JsonResponse(ToJson(error), error.status);
+  if (error.retry_after_s > 0) {
+    response.headers["Retry-After"] = std::to_string(error.retry_after_s);
+  }
+  return response;
+}
+
+// The body as JSON, or the answer that says why not.
+std::optional<ApiError> ParseBody(const ServerRequest& request, Json* body) {
+  auto parsed = ParseJson(request.body, "request body");
+  if (!parsed.ok()) return FromStatus(parsed.status());
+  *body = *std::move(parsed);
+  if (body->is_object()) return std::nullopt;
+  ApiError error;
+  error.message = "the body must be a JSON object";
+  return error;
+}
+
+ApiError ModelNotFound(const std::string& name, const std::string& wanted) {
+  ApiError error;
+  error.status = 404;
+  error.message =
+      "the model '" + name + "' isn't served here; there is '" + wanted + "'";
+  error.param = "model";
+  error.code = "model_not_found";
+  return error;
+}
+
+}  // namespace
+
+HttpApi::HttpApi(HttpApiOptions options, ChatService* chat, ToolRouter* router,
+                 Metrics* metrics)
+    : options_(std::move(options)),
+      started_at_(UnixSeconds()),
+      chat_(chat),
+      router_(router),
+      metrics_(metrics) {}
+
+std::string HttpApi::ErrorBody(int status, std::string_view message) {
+  return DumpJson(ToJson(FromHttpStatus(status, message)));
+}
+
+bool HttpApi::KnowsModel(const std::string& name) const {
+  return name == options_.model ||
+         std::find(options_.names.begin(), options_.names.end(), name) !=
+             options_.names.end();
+}
+
+ServerResponse HttpApi::Handle(const ServerRequest& request) {
+  struct Route {
+    const char* method;
+    const char* path;
+    std::function<ServerResponse()> answer;
+  };
+  const Route routes[] = {
+      {"POST", "/v1/chat/completions", [&] { return Chat(request); }},
+      {"GET", "/v1/models", [&] { return Models(); }},
+      {"POST", "/v1/embeddings", [&] { return Embeddings(request); }},
+      {"POST", "/v1/nexus/route", [&] { return this->Route(request); }},
+      {"GET", "/health",
+       [&] {
+         const bool draining = draining_;
+         return JsonResponse({{"status", draining ? "draining" : "ok"}},
+                             draining ? 503 : 200);
+       }},
+      {"GET", "/metrics", [&] { return MetricsText(); }}};
+  for (const Route& route : routes) {
+    if (request.path != route.path) continue;
+    ServerResponse response;
+    if (request.method == route.method) {
+      response = route.answer();
+    } else {
+      response = ErrorResponse(FromHttpStatus(
+          405, request.path + " takes " + route.method + " only"));
+      response.headers["Allow"] = route.method;
+    }
+    metrics_->CountRequest(route.path, response.status);
+    return response;
+  }
+  ServerResponse response = ErrorResponse(FromHttpStatus(
+      404, "there is nothing at " + request.method + " " + request.path +
+               "; docs/http_api.md lists what is "
+               "served"));
+  metrics_->CountRequest("other", response.status);
+  return response;
+}
+
+ServerResponse HttpApi::Chat(const ServerRequest& request) {
+  const auto deadline = std::chrono::steady_clock::now() + options_.deadline;
+  Json body;
+  if (const auto error = ParseBody(request, &body))
+    return ErrorResponse(*error);
+  ChatRequest chat;
+  if (const auto error = ParseChatRequest(body, &chat)) {
+    return ErrorResponse(*error);
+  }
+  if (!KnowsModel(chat.model)) {
+    return ErrorResponse(ModelNotFound(chat.model, options_.model));
+  }
+  if (request.Header("x-nexus") == "1") chat.wants_report = true;
+  const bool stream = chat.stream;
+  const bool include_usage = chat.include_usage;
+  ChatService::Accepted accepted;
+  if (const auto error = chat_->Submit(std::move(chat), &accepted)) {
+    return ErrorResponse(*error);
+  }
+  auto writer = std::make_shared<AnswerWriter>(
+      ChatHead{.id = NewAnswerId(),
+               .created = UnixSeconds(),
+               .model = options_.model},
+      std::move(accepted),
+      AnswerWriter::Options{.deadline = deadline,
+                            .include_usage = include_usage,
+                            .is_client_gone = request.is_client_gone});
+  if (!stream) {
+    ApiError error;
+    const auto whole = writer->Whole(&error);
+    return whole.has_value() ? JsonResponse(*whole) : ErrorResponse(error);
+  }
+  // What fails before the first event still gets a status of its own.
+  ApiError error;
+  if (!writer->AwaitFirst(&error)) return ErrorResponse(error);
+  ServerResponse response;
+  response.content_type = "text/event-stream";
+  response.headers["Cache-Control"] = "no-cache";
+  response.stream = [writer](const net::StreamWriter& write) {
+    return writer->Stream(write);
+  };
+  return response;
+}
+
+ServerResponse HttpApi::Models() const {
+  Json data = Json::array();
+  const auto add = [&](const std::string& name) {
+    if (name.empty()) return;
+    data.push_back({{"id", name},
+                    {"object", "model"},
+                    {"created", started_at_},
+                    {"owned_by", "nexus"}});
+  };
+  add(options_.model);
+  add(options_.embedding_model);
+  return JsonResponse({{"object", "list"}, {"data", std::move(data)}});
+}
+
+ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
+  Json body;
+  if (const auto error = ParseBody(request, &body))
+    return ErrorResponse(*error);
+  FieldReader read;
+  std::string model;
+  std::string format = "float";
+  std::string role = "document";
+  read.Read(body, "", "model", &model);
+  read.Read(body, "", "encoding_format", &format);
+  if (const Json* own = read.FindObject(body, "", "nexus")) {
+    read.Read(*own, "nexus", "role", &role);
+  }
+  std::vector<std::string> texts;
+  const Json* input = read.Find(body, "input");
+  if (input != nullptr && input->is_string()) {
+    texts.push_back(input->get<std::string>());
+  } else if (input != nullptr) {
+    input = read.FindArray(body, "", "input", kMaxEmbeddingInputs);
+    for (size_t i = 0; input != nullptr && i < input->size(); ++i) {
+      if (!(*input)[i].is_string()) {
+        read.Fail(ItemPath("input", i), "expected a string");
+        break;
+      }
+      texts.push_back((*input)[i].get<std::string>());
+    }
+  }
+  if (texts.empty()) read.Fail("input", "expected a string or some of them");
+  if (format != "float") {
+    read.Fail("encoding_format", "only float is supported");
+  }
+  if (role != "document" && role != "query") {
+    read.Fail("nexus.role", "expected document or query");
+  }
+  if (const auto error = read.TakeError()) return ErrorResponse(*error);
+  if (options_.embedding_model.empty() || model != options_.embedding_model) {
+    return ErrorResponse(ModelNotFound(model, options_.embedding_model));
+  }
+  const auto vectors =
+      router_->Embed(texts, role == "query" ? llm::TextRole::kQuery
+                                            : llm::TextRole::kDocument);
+  if (!vectors.ok()) return ErrorResponse(FromStatus(vectors.status()));
+  Json data = Json::array();
+  for (const std::vector<float>& vector : *vectors) {
+    data.push_back({{"object", "embedding"},
+                    {"index", data.size()},
+                    {"embedding", vector}});
+  }
+  // The encoder doesn't count its tokens.
+  return JsonResponse({{"object", "list"},
+                       {"data", std::move(data)},
+                       {"model", options_.embedding_model},
+                       {"usage", {{"prompt_tokens", 0}, {"total_tokens", 0}}}});
+}
+
+ServerResponse HttpApi::Route(const ServerRequest& request) {
+  Json body;
+  if (const auto error = ParseBody(request, &body))
+    return ErrorResponse(*error);
+  FieldReader read;
+  std::string query;
+  std::optional<int64_t> top_k;
+  read.Read(body, "", "query", &query);
+  read.ReadInteger(body, "top_k", {1, 1000}, &top_k);
+  std::vector<schema::ToolSchema> tools;
+  const Json* given = read.FindArray(body, "", "tools", kMaxTools);
+  for (size_t i = 0; given != nullptr && i < given->size(); ++i) {
+    auto tool = schema::ParseTool((*given)[i], "", ItemPath("tools", i));
+    if (!tool.ok()) {
+      ApiError error = FromStatus(tool.status());
+      error.param = ItemPath("tools", i);
+      read.Fail(std::move(error));
+      break;
+    }
+    tools.push_back(*std::move(tool));
+  }
+  if (query.empty()) read.Fail("query", "is missing");
+  if (given == nullptr && options_.registry.empty()) {
+    read.Fail("tools", "is missing, and the server has no registry of its own");
+  }
+  if (const auto error = read.TakeError()) return ErrorResponse(*error);
+  route::RouteOptions options;
+  if (top_k.has_value()) options.top_k = static_cast<int>(*top_k);
+  const auto decision = router_->Route(
+      given == nullptr ? options_.registry : tools, query, options);
+  if (!decision.ok()) return ErrorResponse(FromStatus(decision.status()));
+  return JsonResponse(RouteJson(*decision));
+}
+
+ServerResponse HttpApi::MetricsText() const {
+  Gauges gauges;
+  gauges.scheduler = chat_->scheduler_counts();
+  gauges.sessions = chat_->session_counts();
+  if (connection_count_) gauges.connections = connection_count_();
+  ServerResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics_->Text(gauges);
+  return response;
+}
+
+}  // namespace nexus::serve

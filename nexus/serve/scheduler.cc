@@ -1,0 +1,185 @@
+#include "nexus/serve/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace nexus::serve {
+namespace {
+
+// Cancelled requests wait for their turn like others, to say that they are. So
+// many for each that may wait alive.
+constexpr size_t kCancelledFactor = 4;
+// Weight of the latest request in the mean that Retry-After is made of.
+constexpr double kLatestWeight = 0.2;
+constexpr int kLongestRetry = 60;
+
+}  // namespace
+
+void Ticket::Cancel(Status why) {
+  MutexLock lock(mutex_);
+  if (cancelled_) return;
+  why_ = std::move(why);
+  cancelled_ = true;
+  // With the lock held: SetInterrupt({}) then waits for it.
+  if (interrupt_) interrupt_();
+}
+
+Status Ticket::status() const {
+  MutexLock lock(mutex_);
+  return why_;
+}
+
+void Ticket::SetInterrupt(std::function<void()> interrupt) {
+  MutexLock lock(mutex_);
+  interrupt_ = std::move(interrupt);
+  if (cancelled_ && interrupt_) interrupt_();
+}
+
+Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Scheduler::~Scheduler() { Stop(); }
+
+size_t Scheduler::WaitingCount() const {
+  size_t alive = 0;
+  for (const auto& [conversation, items] : waiting_) {
+    alive += static_cast<size_t>(std::count_if(
+        items.begin(), items.end(),
+        [](const Item& item) { return !item.ticket->is_cancelled(); }));
+  }
+  return alive;
+}
+
+Result<std::shared_ptr<Ticket>> Scheduler::Submit(uint64_t conversation,
+                                                  Work work) {
+  MutexLock lock(mutex_);
+  if (stopping_) return UnavailableError("the server is shutting down");
+  size_t all = 0;
+  for (const auto& [other, items] : waiting_) all += items.size();
+  if (WaitingCount() >= options_.max_waiting ||
+      all >= options_.max_waiting * kCancelledFactor) {
+    ++counts_.refused;
+    return ResourceExhaustedError("too many requests are waiting (" +
+                                  std::to_string(all) + "); try again later");
+  }
+  auto ticket = std::make_shared<Ticket>();
+  std::deque<Item>& items = waiting_[conversation];
+  if (items.empty()) turns_.push_back(conversation);
+  items.push_back({.work = std::move(work), .ticket = ticket});
+  if (running_idle_ != nullptr) {
+    running_idle_->Cancel(CancelledError("a request came"));
+  }
+  changed_.NotifyOne();
+  return ticket;
+}
+
+void Scheduler::SetIdle(uint64_t conversation, IdleWork work) {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  std::erase_if(idle_,
+                [&](const auto& one) { return one.first == conversation; });
+  idle_.emplace_back(conversation, std::move(work));
+  changed_.NotifyOne();
+}
+
+int Scheduler::RetryAfterSeconds() const {
+  MutexLock lock(mutex_);
+  const double seconds =
+      std::ceil(mean_seconds_ * static_cast<double>(WaitingCount() + 1));
+  return static_cast<int>(
+      std::clamp(seconds, 1.0, static_cast<double>(kLongestRetry)));
+}
+
+SchedulerCounts Scheduler::counts() const {
+  MutexLock lock(mutex_);
+  SchedulerCounts counts = counts_;
+  counts.waiting = WaitingCount();
+  counts.running = running_ != nullptr ? 1 : 0;
+  return counts;
+}
+
+void Scheduler::Stop() {
+  {
+    MutexLock lock(mutex_);
+    if (!thread_.joinable()) return;
+    stopping_ = true;
+    const Status why = UnavailableError("the server is shutting down");
+    idle_.clear();
+    if (running_idle_ != nullptr) running_idle_->Cancel(why);
+    if (running_ != nullptr) running_->Cancel(why);
+    for (auto& [conversation, items] : waiting_) {
+      for (Item& item : items) item.ticket->Cancel(why);
+    }
+    changed_.NotifyOne();
+  }
+  thread_.join();
+}
+
+void Scheduler::RunRequest(Item item) {
+  const auto start = Clock::Monotonic().Now();
+  item.work(*item.ticket);
+  // Captured things go here and not under the lock.
+  item.work = nullptr;
+  const double seconds = Milliseconds(Clock::Monotonic().Now() - start) / 1000;
+  MutexLock lock(mutex_);
+  running_ = nullptr;
+  if (item.ticket->is_cancelled()) {
+    ++counts_.cancelled;
+  } else {
+    ++counts_.finished;
+    mean_seconds_ += kLatestWeight * (seconds - mean_seconds_);
+  }
+}
+
+void Scheduler::RunIdle(uint64_t conversation, IdleWork work) {
+  std::shared_ptr<Ticket> ticket;
+  {
+    MutexLock lock(mutex_);
+    ticket = running_idle_;
+  }
+  const bool finished = work(*ticket);
+  MutexLock lock(mutex_);
+  running_idle_ = nullptr;
+  ++counts_.idle_runs;
+  const bool replaced =
+      std::any_of(idle_.begin(), idle_.end(),
+                  [&](const auto& one) { return one.first == conversation; });
+  if (!finished && !replaced && !stopping_) {
+    idle_.emplace_back(conversation, std::move(work));
+  }
+}
+
+void Scheduler::Run() {
+  while (true) {
+    MutexLock lock(mutex_);
+    while (turns_.empty() && idle_.empty() && !stopping_) changed_.Wait(lock);
+    if (!turns_.empty()) {
+      const uint64_t conversation = turns_.front();
+      turns_.pop_front();
+      const auto queue = waiting_.find(conversation);
+      Item item = std::move(queue->second.front());
+      queue->second.pop_front();
+      if (queue->second.empty()) {
+        waiting_.erase(queue);
+      } else {
+        turns_.push_back(conversation);
+      }
+      running_ = item.ticket;
+      lock.Unlock();
+      RunRequest(std::move(item));
+    } else if (stopping_) {
+      return;
+    } else {
+      auto [conversation, work] = std::move(idle_.front());
+      idle_.pop_front();
+      running_idle_ = std::make_shared<Ticket>();
+      lock.Unlock();
+      RunIdle(conversation, std::move(work));
+    }
+  }
+}
+
+}  // namespace nexus::serve

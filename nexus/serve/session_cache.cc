@@ -1,0 +1,63 @@
+#include "nexus/serve/session_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nexus::serve {
+
+size_t SessionCache::Limit() const {
+  int64_t limit = std::max(1, options_.max_sessions);
+  if (options_.max_cells > 0) {
+    limit = std::clamp<int64_t>(
+        options_.max_cells / engine_->options().context_tokens, 1, limit);
+  }
+  return static_cast<size_t>(limit);
+}
+
+Result<HeldSession*> SessionCache::Acquire(
+    std::span<const llm::Token> conversation) {
+  auto best = held_.end();
+  for (auto it = held_.begin(); it != held_.end(); ++it) {
+    const std::vector<llm::Token>& begun = (*it)->conversation;
+    const bool continues =
+        !begun.empty() && begun.size() <= conversation.size() &&
+        std::equal(begun.begin(), begun.end(), conversation.begin());
+    if (continues &&
+        (best == held_.end() || begun.size() >= (*best)->conversation.size())) {
+      best = it;
+    }
+  }
+  if (best != held_.end()) {
+    ++counts_.continued;
+  } else if (held_.size() < Limit()) {
+    auto held = std::make_unique<HeldSession>();
+    NEXUS_ASSIGN_OR_RETURN(held->session, engine::Session::Create(engine_));
+    best = held_.insert(held_.end(), std::move(held));
+    ++counts_.created;
+  } else {
+    best = held_.begin();
+    // What a session answers must not depend on whose it was before.
+    (*best)->session->ForgetBlocks();
+    ++counts_.taken_over;
+  }
+  std::rotate(best, best + 1, held_.end());
+  HeldSession* held = held_.back().get();
+  held->conversation.assign(conversation.begin(), conversation.end());
+  held->lease = ++last_lease_;
+  counts_.held = held_.size();
+  return held;
+}
+
+HeldSession* SessionCache::Find(uint64_t lease) {
+  for (const auto& held : held_) {
+    if (held->lease == lease) return held.get();
+  }
+  return nullptr;
+}
+
+void SessionCache::Drop(uint64_t lease) {
+  std::erase_if(held_, [&](const auto& held) { return held->lease == lease; });
+  counts_.held = held_.size();
+}
+
+}  // namespace nexus::serve

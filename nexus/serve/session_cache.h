@@ -1,0 +1,74 @@
+// SessionCache: sessions, found again by what they hold.
+//
+// The chat API has no conversation ids: a client sends everything from the
+// beginning. A session belongs to the request whose conversation begins with
+// the one that the session answered last; its cells are then most of the
+// prompt.
+#ifndef NEXUS_SERVE_SESSION_CACHE_H_
+#define NEXUS_SERVE_SESSION_CACHE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nexus/base/result.h"
+#include "nexus/engine/session.h"
+
+namespace nexus::serve {
+
+struct SessionCacheOptions {
+  // Each has a llama context of its own with all its cells, from its first
+  // request on: memory is this times the model's bytes a token times the
+  // context length.
+  int max_sessions = 4;
+  // Of all sessions; bounds their number too. 0: no bound of its own. There is
+  // always room for one session.
+  int64_t max_cells = 0;
+};
+
+struct HeldSession {
+  std::unique_ptr<engine::Session> session;
+  // The conversation of the last request, as the model's template writes it.
+  std::vector<llm::Token> conversation;
+  // Changes whenever the session goes to another request.
+  uint64_t lease = 0;
+};
+
+struct SessionCacheCounts {
+  uint64_t continued = 0;
+  uint64_t created = 0;
+  uint64_t taken_over = 0;  // the least recently used one, of another
+  size_t held = 0;
+};
+
+// Owned by the inference thread. The engine must outlive it.
+class SessionCache {
+ public:
+  SessionCache(const engine::Engine* engine, const SessionCacheOptions& options)
+      : engine_(engine), options_(options) {}
+
+  // The session to answer `conversation` with, and its lease; valid until the
+  // next Acquire. A session taken over from another conversation keeps the
+  // cells that both begin with and forgets the blocks it had pinned.
+  Result<HeldSession*> Acquire(std::span<const llm::Token> conversation);
+  // The session of that lease, if nobody has had it since; else null.
+  HeldSession* Find(uint64_t lease);
+  // After a failure that leaves a session in doubt.
+  void Drop(uint64_t lease);
+
+  const SessionCacheCounts& counts() const { return counts_; }
+
+ private:
+  size_t Limit() const;
+
+  const engine::Engine* engine_;
+  const SessionCacheOptions options_;
+  std::vector<std::unique_ptr<HeldSession>> held_;  // last used at the end
+  uint64_t last_lease_ = 0;
+  SessionCacheCounts counts_;
+};
+
+}  // namespace nexus::serve
+
+#endif  // NEXUS_SERVE_SESSION_CACHE_H_
