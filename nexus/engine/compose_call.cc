@@ -180,6 +180,23 @@ Status ListCaller::Finish(std::span<const Token> user, ListCall* call) const {
   return Status::Ok();
 }
 
+Result<ListCaller::Choice> ListCaller::Choose(Session& session, size_t list_end,
+                                              std::span<const Token> user) {
+  llm::SamplerOptions options;
+  options.grammar = name_grammar_;
+  NEXUS_ASSIGN_OR_RETURN(const auto chooser,
+                         llm::Sampler::Create(engine_->model(), options));
+  ListCall call;
+  NEXUS_ASSIGN_OR_RETURN(const Token sampled,
+                         chooser->Sample(session.logits()));
+  NEXUS_RETURN_IF_ERROR(
+      FinishChoice(session, *chooser, sampled, nullptr, &call));
+  Choice choice = {.tool = call.tool};
+  NEXUS_RETURN_IF_ERROR(
+      PlacePreamble(session, list_end, user, &call, &choice.space_follows));
+  return choice;
+}
+
 Result<ListCall> ListCaller::CallFromDraft(Session& session, size_t list_end,
                                            std::span<const Token> user,
                                            const ListCall& draft,

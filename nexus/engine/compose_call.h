@@ -51,6 +51,16 @@ class ListCaller {
       const Engine* engine, std::span<const schema::ToolSchema> list,
       int max_argument_tokens);
 
+  struct Choice {
+    size_t tool = 0;
+    bool space_follows = false;  // PromptPlan::space_before_arguments
+  };
+  // The tool alone. `session` stands behind the list, `user` and the call's
+  // opening (PromptPlanner::CallOpeningTokens), its logits at hand; it is left
+  // behind the call's preamble.
+  Result<Choice> Choose(Session& session, size_t list_end,
+                        std::span<const llm::Token> user);
+
   // `session` holds the list in its first `list_end` tokens; what is behind is
   // dropped. `draft`: null, or the reference's call.
   Result<ListCall> Call(Session& session, size_t list_end,

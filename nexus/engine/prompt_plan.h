@@ -103,7 +103,8 @@ class PromptPlanner {
   // The same without a question: history and block alone.
   Result<PromptPlan> PlanListBlock(
       std::string_view system, std::span<const schema::ToolSchema> tools) const;
-  // The other turns of a list's plan, behind its block.
+  // The other turns of a list's plan, behind its block. They may end with any
+  // role: agents go on from a tool's result.
   Result<std::vector<llm::Token>> ListTurnTokens(
       std::span<const llm::ChatMessage> messages) const;
   // The ids of a tool within any list.

@@ -87,12 +87,12 @@ Result<PromptPlan> PromptPlanner::PlanListBlock(
 
 Result<std::vector<Token>> PromptPlanner::ListTurnTokens(
     std::span<const ChatMessage> messages) const {
-  if (messages.empty() || messages.back().role != "user") {
-    return InvalidArgumentError(
-        "the conversation must end with a message of role 'user'");
-  }
-  NEXUS_ASSIGN_OR_RETURN(const std::vector<ChatMessage> history,
-                         SafeMessages(messages.first(messages.size() - 1)));
+  if (messages.empty()) return InvalidArgumentError("there are no messages");
+  const bool ends_with_user = messages.back().role == "user";
+  NEXUS_ASSIGN_OR_RETURN(
+      const std::vector<ChatMessage> history,
+      SafeMessages(ends_with_user ? messages.first(messages.size() - 1)
+                                  : messages));
   std::vector<Token> tokens;
   if (history.size() > 1) {
     const std::span<const ChatMessage> all(history);
@@ -110,6 +110,7 @@ Result<std::vector<Token>> PromptPlanner::ListTurnTokens(
     }
     NEXUS_RETURN_IF_ERROR(AppendFrame(text, &tokens));
   }
+  if (!ends_with_user) return tokens;
   NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> user,
                          UserTokens(messages.back().content));
   tokens.insert(tokens.end(), user.begin(), user.end());
