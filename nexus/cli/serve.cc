@@ -23,6 +23,7 @@ struct ServeFlags {
   std::string api_key_file;
   bool allow_public = false;
   std::vector<std::string> names;
+  std::string tools_mode = "route";
   int sessions = 4;
   int queue = 64;
   int deadline_s = 600;
@@ -104,6 +105,8 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
 
   serve::Metrics metrics;
   serve::ChatServiceOptions chat_options;
+  chat_options.tools_mode = serve::ParseToolsMode(flags.tools_mode)
+                                .value_or(serve::ToolsMode::kRoute);
   chat_options.prepare = *prepare;
   chat_options.sessions.max_sessions = flags.sessions;
   chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
@@ -173,6 +176,12 @@ void AddServeCommand(CLI::App* app, Action* action) {
                     "Listen beyond loopback without a key");
   command->add_option("--alias", flags->names,
                       "Another name that requests may give the model");
+  command
+      ->add_option("--tools-mode", flags->tools_mode,
+                   "route: the router picks one of a request's tools; pin: all "
+                   "of them stand in the context and the model chooses")
+      ->check(CLI::IsMember({"route", "pin"}))
+      ->capture_default_str();
   command
       ->add_option("--sessions", flags->sessions,
                    "Conversations whose cells are held; each takes memory for "

@@ -5,10 +5,12 @@
 //   inference thread    session -> plan -> tier -> call or answer -> events
 //   later, when idle    learn, remember, prepare the next turn
 //
-// With tools in the request the router says which one is wanted, outside the
-// context; its schema alone comes into the context, late and transient. When
-// the router abstains, or the last message is a tool's result and the choice is
-// free, the model answers in words.
+// With tools in the request (mode `route`) the router says which one is wanted,
+// outside the context; its schema alone comes into the context, late and
+// transient. When the router abstains, or the last message is a tool's result
+// and the choice is free, the model answers in words. In mode `pin` all tools
+// stand in the system turn, from exact stored cells where there are any, and
+// the model chooses.
 #ifndef NEXUS_SERVE_CHAT_SERVICE_H_
 #define NEXUS_SERVE_CHAT_SERVICE_H_
 
@@ -19,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "nexus/engine/call_generator.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/tool_forecast.h"
-#include "nexus/serve/chat_stream.h"
+#include "nexus/serve/chat_job.h"
+#include "nexus/serve/chat_worker.h"
 #include "nexus/serve/openai_chat.h"
 #include "nexus/serve/scheduler.h"
 #include "nexus/serve/session_cache.h"
@@ -41,6 +43,7 @@ struct ChatOutcome {
 };
 
 struct ChatServiceOptions {
+  ToolsMode tools_mode = ToolsMode::kRoute;  // unless the request says another
   engine::PrepareOptions prepare;
   SessionCacheOptions sessions;
   SchedulerOptions scheduler;
@@ -78,16 +81,11 @@ class ChatService {
   void Stop() { scheduler_.Stop(); }
 
  private:
-  struct Job;
-
-  Status ChooseTool(Job* job) const;
+  Status ChooseTool(ChatJob* job) const;
   // All below on the inference thread.
-  void Run(const std::shared_ptr<Job>& job, Ticket& ticket);
-  Status Call(Job& job, engine::Session& session);
-  Status Answer(Job& job, engine::Session& session);
-  Result<std::string> FormatGrammar(const ChatRequest& request) const;
-  void Finish(Job& job, ChatResult result, bool is_call);
-  Status Idle(const Job& job, engine::Session& session, Ticket& ticket);
+  void Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket);
+  void Finish(ChatJob& job, ChatResult result);
+  Status Idle(const ChatJob& job, engine::Session& session, Ticket& ticket);
 
   const engine::Engine* const engine_;
   ToolRouter* const router_;
@@ -95,7 +93,7 @@ class ChatService {
 
   // Of the inference thread.
   SessionCache sessions_;
-  engine::CallGenerator generator_;
+  ChatWorker worker_;
   engine::ToolForecast forecast_;
   int forecast_notes_ = 0;
 

@@ -22,7 +22,7 @@ constexpr milliseconds kLongest{60000};
 class ChatServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(tiny_, TinyEngine::Create({.context_tokens = 1024}));
+    ASSERT_OK_AND_ASSIGN(tiny_, TinyEngine::Create({.context_tokens = 4096}));
   }
 
   ChatService& Start(ChatServiceOptions options = {}) {
@@ -187,6 +187,50 @@ TEST_F(ChatServiceTest, TheConversationsOfManyShareFewSessions) {
   }
   EXPECT_EQ(service_->session_counts().held, 2U);
   EXPECT_EQ(service_->session_counts().taken_over, 2U);
+}
+
+TEST_F(ChatServiceTest, PinnedToolsAreChosenByTheModel) {
+  Start();
+  ChatRequest request = BerthQuestion();
+  request.tools_mode = ToolsMode::kPin;
+  request.tool_choice = ToolChoice::kRequired;
+  const ChatResult call = Ask(request).back().result;
+  ASSERT_EQ(call.tool_calls.size(), 1U);
+  EXPECT_THAT(call.tool_calls[0].name, HasSubstr("book_berth_"));
+  EXPECT_EQ(call.report["mode"], "pin");
+  EXPECT_EQ(call.report["call"]["valid"], true);
+
+  // The list's cells are there for the next question, in whatever order.
+  std::swap(request.tools[0], request.tools[1]);
+  request.messages[0].content = "Another question.";
+  const ChatResult again = Ask(request).back().result;
+  EXPECT_EQ(again.tool_calls.size(), 1U);
+
+  request.tool_choice = ToolChoice::kNamed;
+  request.named_tool = "book_berth_1";
+  EXPECT_EQ(Ask(request).back().result.tool_calls.at(0).name, "book_berth_1");
+
+  request.tool_choice = ToolChoice::kAuto;
+  EXPECT_EQ(Ask(request).back().kind, ChatEvent::Kind::kDone);
+}
+
+TEST_F(ChatServiceTest, APinnedListIsHeldThroughAToolsResult) {
+  Start();
+  ChatRequest request = BerthQuestion();
+  request.tools_mode = ToolsMode::kPin;
+  request.tool_choice = ToolChoice::kRequired;
+  const ChatResult call = Ask(request).back().result;
+  ASSERT_EQ(call.tool_calls.size(), 1U);
+  request.messages.push_back(
+      {.role = "assistant", .tool_calls = call.tool_calls});
+  request.messages.push_back({.role = "tool",
+                              .content = "Booked berth 4.",
+                              .tool_call_id = call.tool_calls[0].id,
+                              .tool_name = call.tool_calls[0].name});
+  const ChatResult next = Ask(request).back().result;
+  ASSERT_EQ(next.tool_calls.size(), 1U);
+  EXPECT_EQ(next.report["tier"], "exact-prefix");
+  EXPECT_GT(next.usage.cached_tokens, call.usage.prompt_tokens / 2);
 }
 
 TEST_F(ChatServiceTest, SaysThatThePromptIsTooLong) {

@@ -1,0 +1,49 @@
+// ChatWorker: writes the answer to one job in a session. The inference thread's
+// part of ChatService.
+#ifndef NEXUS_SERVE_CHAT_WORKER_H_
+#define NEXUS_SERVE_CHAT_WORKER_H_
+
+#include <string>
+
+#include "nexus/base/result.h"
+#include "nexus/engine/call_generator.h"
+#include "nexus/engine/engine.h"
+#include "nexus/engine/session.h"
+#include "nexus/serve/chat_job.h"
+
+namespace nexus::serve {
+
+struct ChatWorkerOptions {
+  engine::PrepareOptions prepare;
+  // Of a call's arguments, when the request has no limit.
+  int call_tokens = 1024;
+};
+
+// Owned by the inference thread. The engine must outlive it.
+class ChatWorker {
+ public:
+  ChatWorker(const engine::Engine* engine, const ChatWorkerOptions& options)
+      : engine_(engine), options_(options), generator_(&engine->model()) {}
+
+  // Pushes the answer's pieces as they come and returns it whole; fills the
+  // job's accounts. kCancelled when the session's context is cancelled,
+  // kResourceExhausted when the prompt doesn't fit.
+  Result<ChatResult> Answer(ChatJob& job, engine::Session& session);
+
+ private:
+  Status Prepare(ChatJob& job, engine::Session& session);
+  Status PlanCall(ChatJob& job) const;
+  Result<ChatResult> WriteWords(ChatJob& job, engine::Session& session);
+  Result<ChatResult> WriteCall(ChatJob& job, engine::Session& session,
+                               const schema::ToolSchema& tool);
+  Result<ChatResult> AnswerPinned(ChatJob& job, engine::Session& session);
+  Result<std::string> FormatGrammar(const ChatRequest& request) const;
+
+  const engine::Engine* const engine_;
+  const ChatWorkerOptions options_;
+  engine::CallGenerator generator_;
+};
+
+}  // namespace nexus::serve
+
+#endif  // NEXUS_SERVE_CHAT_WORKER_H_
