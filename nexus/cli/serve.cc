@@ -1,4 +1,7 @@
 // nexus serve: the OpenAI-compatible server.
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +51,20 @@ Result<std::string> ApiKey(const ServeFlags& flags) {
     key = from_environment;
   }
   return key;
+}
+
+// Idle clients keep their connections, a descriptor each; the usual soft limit
+// of 1,024 is a matter of select(), which nothing here uses.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  constexpr rlim_t kEnough = 8192;
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kEnough) return;
+  limit.rlim_cur = limit.rlim_max == RLIM_INFINITY
+                       ? kEnough
+                       : std::min(kEnough, limit.rlim_max);
+  // Without it the server takes fewer connections.
+  [[maybe_unused]] const int ignored = ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::string ModelName(const GlobalOptions& globals) {
@@ -121,6 +138,7 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   api_options.deadline = std::chrono::seconds(flags.deadline_s);
   serve::HttpApi api(api_options, &chat, router->get(), &metrics);
 
+  RaiseFileLimit();
   net::HttpServerOptions server_options;
   server_options.host = flags.host;
   server_options.port = flags.port;

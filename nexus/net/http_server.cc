@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -64,6 +65,19 @@ void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
     *port = ntohs(v6.sin6_port);
   }
   *ip = text;
+}
+
+// With no descriptor left the accept loop would turn without end.
+size_t ConnectionLimit(size_t wanted) {
+  constexpr rlim_t kForOthers = 64;  // files, pipes, the store
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY) {
+    return wanted;
+  }
+  const rlim_t left =
+      limit.rlim_cur > kForOthers + 1 ? limit.rlim_cur - kForOthers : 1;
+  return std::min(wanted, static_cast<size_t>(left));
 }
 
 // Ends a connection so that what was written arrives: with unread bytes in the
@@ -136,6 +150,7 @@ bool IsLoopback(std::string_view host) {
 struct HttpServer::Impl {
   Impl(HttpServerOptions all_options, Handler request_handler)
       : options(std::move(all_options)),
+        max_connections(ConnectionLimit(options.max_connections)),
         token(Sha256Of(options.bearer_token)),
         handler(std::move(request_handler)),
         raw([this](UniqueFd fd) { Accept(std::move(fd)); }),
@@ -151,6 +166,7 @@ struct HttpServer::Impl {
   ~Impl() { pool.shutdown(); }
 
   const HttpServerOptions options;
+  const size_t max_connections;
   const Sha256Digest token;
   const Handler handler;
   std::atomic<bool> stopping{false};
@@ -171,7 +187,7 @@ struct HttpServer::Impl {
   }
 
   void Accept(UniqueFd fd) {
-    if (stopping || counts().connections >= options.max_connections) return;
+    if (stopping || counts().connections >= max_connections) return;
     auto connection = std::make_unique<Connection>();
     sockaddr_storage address{};
     socklen_t length = sizeof address;

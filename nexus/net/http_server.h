@@ -59,6 +59,8 @@ struct HttpServerOptions {
   int port = 0;  // 0: any free one
   size_t max_body_bytes = size_t{16} << 20;
   size_t max_header_bytes = size_t{32} << 10;
+  // Open at once; fewer where the process may not open so many files. More are
+  // closed at once.
   size_t max_connections = 4096;
   // Requests that are read, answered or wait for their answer at once: a thread
   // each. The connections of more are closed.

@@ -318,6 +318,22 @@ TEST(HttpServerTest, StopCutsWhatDoesNotEnd) {
   EXPECT_EQ(server->Stop(50), 1U);
 }
 
+TEST(HttpServerTest, ClosesConnectionsOverTheLimit) {
+  const auto server = StartServer({.max_connections = 2}, Echo);
+  RawClient first(server->port());
+  RawClient second(server->port());
+  // Accepted in order, so both are counted before the third comes.
+  first.Send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(first.Read("GET /1"), HasSubstr("200"));
+  second.Send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(second.Read("GET /2"), HasSubstr("200"));
+  while (server->counts().connections < 2 || server->counts().active > 0) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  RawClient third(server->port());
+  EXPECT_EQ(third.Read(), "");
+}
+
 TEST(HttpServerTest, HoldsManyIdleConnections) {
   const auto server = StartServer({}, Echo);
   std::vector<std::unique_ptr<RawClient>> idle;

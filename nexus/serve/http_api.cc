@@ -5,6 +5,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/serve/answer_writer.h"
+#include "nexus/serve/base64.h"
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/field_reader.h"
 #include "nexus/serve/report_json.h"
@@ -198,8 +199,8 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
     }
   }
   if (texts.empty()) read.Fail("input", "expected a string or some of them");
-  if (format != "float") {
-    read.Fail("encoding_format", "only float is supported");
+  if (format != "float" && format != "base64") {
+    read.Fail("encoding_format", "expected float or base64");
   }
   if (role != "document" && role != "query") {
     read.Fail("nexus.role", "expected document or query");
@@ -216,7 +217,8 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
   for (const std::vector<float>& vector : *vectors) {
     data.push_back({{"object", "embedding"},
                     {"index", data.size()},
-                    {"embedding", vector}});
+                    {"embedding", format == "base64" ? Json(Base64(vector))
+                                                     : Json(vector)}});
   }
   // The encoder doesn't count its tokens.
   return JsonResponse({{"object", "list"},

@@ -1,0 +1,107 @@
+"""OpenAI's own Python client against `nexus serve`, as its users write it.
+
+Run by ctest with NEXUS_BIN set to the program and NEXUS_OPENAI_PYTHON to what
+scripts/fetch_openai_client prints; scripts/test brings it.
+"""
+
+import json
+import os
+import sys
+import unittest
+
+try:
+    import openai
+except ImportError:
+    # ctest runs this with any Python: change over to the one with the client.
+    python = os.environ.get("NEXUS_OPENAI_PYTHON")
+    if not python:
+        sys.exit("NEXUS_OPENAI_PYTHON isn't set: run scripts/test, or give it what "
+                 "scripts/fetch_openai_client prints")
+    os.execv(python, [python, *sys.argv])
+
+from serve_e2e_test import MODEL, TOOLS, WEATHER, Server
+
+
+class OpenAiClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(env={"NEXUS_API_KEY": "a key"})
+        cls.client = openai.OpenAI(
+            base_url=f"http://127.0.0.1:{cls.server.port}/v1", api_key="a key",
+            max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        assert cls.server.stop() == 0
+
+    def chat(self, **fields):
+        return self.client.chat.completions.create(
+            **{"model": MODEL, "messages": WEATHER, "max_tokens": 64, **fields})
+
+    def test_words(self):
+        answer = self.chat(max_tokens=8)
+        self.assertTrue(answer.choices[0].message.content)
+        self.assertEqual(answer.usage.total_tokens,
+                         answer.usage.prompt_tokens + answer.usage.completion_tokens)
+
+    def test_an_agents_loop(self):
+        messages = list(WEATHER)
+        first = self.chat(messages=messages, tools=TOOLS)
+        call = first.choices[0].message.tool_calls[0]
+        self.assertEqual(call.function.name, "get_weather")
+        messages.append(first.choices[0].message)
+        messages.append({"role": "tool", "tool_call_id": call.id,
+                         "content": json.dumps({"celsius": 18})})
+        second = self.chat(messages=messages, tools=TOOLS, max_tokens=12)
+        self.assertEqual(second.choices[0].message.role, "assistant")
+        self.assertTrue(second.choices[0].message.content)
+        self.assertGreater(second.usage.prompt_tokens_details.cached_tokens, 0)
+
+    def test_a_stream_of_words_with_usage(self):
+        text = ""
+        usage = None
+        for chunk in self.chat(max_tokens=8, stream=True,
+                               stream_options={"include_usage": True}):
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                text += choice.delta.content or ""
+        self.assertEqual(text, self.chat(max_tokens=8).choices[0].message.content)
+        self.assertGreater(usage.completion_tokens, 0)
+
+    def test_a_stream_put_together_by_the_client(self):
+        with self.client.chat.completions.stream(
+                model=MODEL, messages=WEATHER, tools=TOOLS, max_tokens=64) as stream:
+            for _ in stream:
+                pass
+            choice = stream.get_final_completion().choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        call = choice.message.tool_calls[0]
+        self.assertEqual(call.function.name, "get_weather")
+        self.assertIn("city", json.loads(call.function.arguments))
+
+    def test_errors_are_the_clients_own_exceptions(self):
+        with self.assertRaises(openai.NotFoundError) as missing:
+            self.chat(model="gpt-4o")
+        self.assertEqual(missing.exception.code, "model_not_found")
+        with self.assertRaises(openai.BadRequestError) as wrong:
+            self.chat(n=2)
+        self.assertEqual(wrong.exception.param, "n")
+        stranger = self.client.with_options(api_key="another")
+        with self.assertRaises(openai.AuthenticationError):
+            stranger.models.list()
+
+    def test_models_and_embeddings(self):
+        names = [model.id for model in self.client.models.list()]
+        self.assertEqual(names[0], MODEL)
+        answer = self.client.embeddings.create(model=names[1], input=["a", "b"])
+        self.assertEqual(len(answer.data), 2)
+        self.assertGreater(len(answer.data[0].embedding), 100)
+
+    def test_the_nexus_object_comes_through(self):
+        answer = self.chat(tools=TOOLS, extra_body={"nexus": True})
+        self.assertEqual(answer.model_extra["nexus"]["route"]["tool"], "get_weather")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
