@@ -30,6 +30,7 @@ struct ServeFlags {
   int sessions = 4;
   int queue = 64;
   int deadline_s = 600;
+  int max_body_mb = 4;
   int drain_s = 30;
   bool idle_work = true;
   RepairFlags repair;
@@ -144,6 +145,8 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   server_options.port = flags.port;
   server_options.bearer_token = *key;
   server_options.open_paths = {"/health"};
+  // Parsed JSON takes ten times its text, for each request at work.
+  server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
   server_options.error_body = serve::HttpApi::ErrorBody;
   // A thread for each request that may wait, and some to refuse the others.
   server_options.max_active = static_cast<size_t>(flags.queue) * 2 + 32;
@@ -215,6 +218,11 @@ void AddServeCommand(CLI::App* app, Action* action) {
       ->add_option("--deadline", flags->deadline_s,
                    "Longest time for a request, in seconds")
       ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  command
+      ->add_option("--max-body", flags->max_body_mb,
+                   "Longest body of a request, in MiB")
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
       ->add_option("--drain", flags->drain_s,

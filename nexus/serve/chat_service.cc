@@ -112,6 +112,14 @@ Status ChatService::ChooseTool(ChatJob* job) const {
 
 std::optional<ApiError> ChatService::Submit(ChatRequest request,
                                             Accepted* accepted) {
+  const auto refuse = [this](const Status& status) {
+    ApiError error = FromStatus(status);
+    if (status.code() == StatusCode::kResourceExhausted) {
+      error.retry_after_s = scheduler_.RetryAfterSeconds();
+    }
+    return error;
+  };
+  if (const Status room = scheduler_.Admit(); !room.ok()) return refuse(room);
   auto job = std::make_shared<ChatJob>();
   job->arrived_at = Clock::Monotonic().Now();
   job->request = std::move(request);
@@ -126,11 +134,7 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
   }
   auto ticket =
       scheduler_.Submit(job->key, [this, job](Ticket& own) { Run(job, own); });
-  if (!ticket.ok()) {
-    ApiError error = FromStatus(ticket.status());
-    error.retry_after_s = scheduler_.RetryAfterSeconds();
-    return error;
-  }
+  if (!ticket.ok()) return refuse(ticket.status());
   accepted->stream = job->stream;
   accepted->ticket = *std::move(ticket);
   return std::nullopt;

@@ -53,17 +53,31 @@ size_t Scheduler::WaitingCount() const {
   return alive;
 }
 
-Result<std::shared_ptr<Ticket>> Scheduler::Submit(uint64_t conversation,
-                                                  Work work) {
-  MutexLock lock(mutex_);
+Status Scheduler::CheckRoom() const {
   if (stopping_) return UnavailableError("the server is shutting down");
   size_t all = 0;
   for (const auto& [other, items] : waiting_) all += items.size();
   if (WaitingCount() >= options_.max_waiting ||
       all >= options_.max_waiting * kCancelledFactor) {
-    ++counts_.refused;
     return ResourceExhaustedError("too many requests are waiting (" +
                                   std::to_string(all) + "); try again later");
+  }
+  return Status::Ok();
+}
+
+Status Scheduler::Admit() {
+  MutexLock lock(mutex_);
+  Status room = CheckRoom();
+  if (room.code() == StatusCode::kResourceExhausted) ++counts_.refused;
+  return room;
+}
+
+Result<std::shared_ptr<Ticket>> Scheduler::Submit(uint64_t conversation,
+                                                  Work work) {
+  MutexLock lock(mutex_);
+  if (Status room = CheckRoom(); !room.ok()) {
+    if (room.code() == StatusCode::kResourceExhausted) ++counts_.refused;
+    return room;
   }
   auto ticket = std::make_shared<Ticket>();
   std::deque<Item>& items = waiting_[conversation];
@@ -82,6 +96,7 @@ void Scheduler::SetIdle(uint64_t conversation, IdleWork work) {
   std::erase_if(idle_,
                 [&](const auto& one) { return one.first == conversation; });
   idle_.emplace_back(conversation, std::move(work));
+  if (idle_.size() > options_.max_idle) idle_.pop_front();
   changed_.NotifyOne();
 }
 

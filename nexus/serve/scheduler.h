@@ -46,6 +46,8 @@ class Ticket {
 
 struct SchedulerOptions {
   size_t max_waiting = 64;
+  // Under load idle work has no turn: of more conversations the oldest goes.
+  size_t max_idle = 16;
 };
 
 struct SchedulerCounts {
@@ -77,6 +79,9 @@ class Scheduler {
   // too many wait, kUnavailable after Stop.
   Result<std::shared_ptr<Ticket>> Submit(uint64_t conversation, Work work)
       EXCLUDES(mutex_);
+  // What Submit would say now, counted as its answer: to be asked before costly
+  // preparations.
+  Status Admit() EXCLUDES(mutex_);
   // To be done when nobody waits; replaces the conversation's earlier.
   void SetIdle(uint64_t conversation, IdleWork work) EXCLUDES(mutex_);
 
@@ -97,6 +102,7 @@ class Scheduler {
   void RunRequest(Item item) EXCLUDES(mutex_);
   void RunIdle(uint64_t conversation, IdleWork work) EXCLUDES(mutex_);
   size_t WaitingCount() const REQUIRES(mutex_);
+  Status CheckRoom() const REQUIRES(mutex_);
 
   const SchedulerOptions options_;
   mutable Mutex mutex_;

@@ -93,9 +93,10 @@ TEST(SchedulerTest, RefusesWhenTheQueueIsFull) {
   ASSERT_OK(scheduler.Submit(1, log.Writes("a")));
   ASSERT_OK(scheduler.Submit(2, log.Writes("b")));
   EXPECT_EQ(scheduler.counts().waiting, 2U);
+  EXPECT_EQ(scheduler.Admit().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(scheduler.Submit(3, log.Writes("c")).status().code(),
             StatusCode::kResourceExhausted);
-  EXPECT_EQ(scheduler.counts().refused, 1U);
+  EXPECT_EQ(scheduler.counts().refused, 2U);
   EXPECT_GE(scheduler.RetryAfterSeconds(), 1);
   EXPECT_LE(scheduler.RetryAfterSeconds(), 60);
   blocker.Release();
@@ -163,6 +164,26 @@ TEST(SchedulerTest, IdleWorkComesLastAndOnce) {
   Settle(scheduler);
   scheduler.Stop();
   EXPECT_THAT(log.lines, ElementsAre("request", "idle"));
+}
+
+TEST(SchedulerTest, KeepsTheLatestIdleWork) {
+  Log log;
+  Scheduler scheduler({.max_idle = 2});
+  Gate done;
+  {
+    Blocker blocker(scheduler);
+    for (const uint64_t i : {1, 2, 3}) {
+      scheduler.SetIdle(i, [&log, &done, i](Ticket&) {
+        log.lines.push_back(std::to_string(i));
+        if (i == 3) done.Open();
+        return true;
+      });
+    }
+    blocker.Release();
+    ASSERT_TRUE(done.Wait());
+  }
+  scheduler.Stop();
+  EXPECT_THAT(log.lines, ElementsAre("2", "3"));
 }
 
 TEST(SchedulerTest, ARequestInterruptsIdleWork) {

@@ -225,6 +225,23 @@ class ServeTest(unittest.TestCase):
         call = named["choices"][0]["message"]["tool_calls"][0]
         self.assertEqual(call["function"]["name"], "send_email")
 
+    def test_pinned_tools_are_held_from_turn_to_turn(self):
+        pinned = {"tools": TOOLS, "nexus": {"tools": "pin"}, "tool_choice": "required"}
+        first = self.server.chat(**pinned)
+        message = first["choices"][0]["message"]
+        call = message["tool_calls"][0]
+        self.assertIn(call["function"]["name"], [t["function"]["name"] for t in TOOLS])
+        self.assertTrue(first["nexus"]["call"]["valid"])
+        messages = WEATHER + [
+            message,
+            {"role": "tool", "tool_call_id": call["id"], "content": "18 degrees, rain"},
+        ]
+        # In another order: the same list all the same.
+        pinned["tools"] = TOOLS[::-1]
+        second = self.server.chat(messages=messages, **pinned)
+        self.assertEqual(second["nexus"]["tier"], "exact-prefix")
+        self.assertTrue(second["choices"][0]["message"]["tool_calls"])
+
     def test_response_format_and_stop(self):
         schema = {"type": "object", "properties": {"n": {"type": "integer"}},
                   "required": ["n"], "additionalProperties": False}
