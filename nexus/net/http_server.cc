@@ -20,6 +20,7 @@
 #include "nexus/base/mutex.h"
 #include "nexus/net/connection_parker.h"
 #include "nexus/net/connection_stream.h"
+#include "nexus/net/worker_pool.h"
 
 namespace nexus::net {
 namespace {
@@ -84,11 +85,13 @@ size_t ConnectionLimit(size_t wanted) {
 // receive buffer a plain close would reset it and take the answer along.
 void CloseGently(UniqueFd fd) {
   ::shutdown(fd.get(), SHUT_WR);
-  constexpr milliseconds kLongest{200};
-  constexpr size_t kMost = size_t{1} << 20;
+  // Clients that send all of a body before they read learn so that it was too
+  // long.
+  constexpr milliseconds kLongest{1000};
+  constexpr size_t kMost = size_t{64} << 20;
   ConnectionStream stream({.fd = fd.get(), .peer = {}});
   stream.SetReadDeadline(kLongest);
-  char dropped[4096];
+  char dropped[size_t{16} << 10];
   size_t total = 0;
   while (total < kMost) {
     const ssize_t count = stream.read(dropped, sizeof dropped);
@@ -154,7 +157,7 @@ struct HttpServer::Impl {
         token(Sha256Of(options.bearer_token)),
         handler(std::move(request_handler)),
         raw([this](UniqueFd fd) { Accept(std::move(fd)); }),
-        pool(/*n=*/2, options.max_active, options.max_active),
+        pool(options.max_active),
         parker({.max_header_bytes = options.max_header_bytes,
                 .header_timeout = milliseconds(options.header_timeout_ms),
                 .idle_timeout = milliseconds(options.idle_timeout_ms),
@@ -162,8 +165,6 @@ struct HttpServer::Impl {
                                    bool too_large) {
                   Dispatch(std::move(connection), too_large);
                 }}) {}
-
-  ~Impl() { pool.shutdown(); }
 
   const HttpServerOptions options;
   const size_t max_connections;
@@ -176,7 +177,7 @@ struct HttpServer::Impl {
   std::set<int> active GUARDED_BY(mutex);  // sockets with a request at work
   // Behind everything that its threads use.
   RawServer raw;
-  httplib::ThreadPool pool;
+  WorkerPool pool;
   ConnectionParker parker;
   std::thread acceptor;
   int port = 0;
@@ -240,7 +241,7 @@ struct HttpServer::Impl {
       if (mine != nullptr) parker.Add(std::move(mine));
     };
     // Without a word when there is no thread to say it: those have work.
-    if (!full && !pool.enqueue(std::move(task))) Leave(shared->fd.get());
+    if (!full && !pool.Start(std::move(task))) Leave(shared->fd.get());
   }
 
   void Leave(int fd) {
@@ -441,7 +442,7 @@ size_t HttpServer::Stop(int drain_ms) {
   // Ends cpp-httplib's streams too, so only now.
   impl.raw.stop();
   impl.acceptor.join();
-  impl.pool.shutdown();
+  impl.pool.Shutdown();
   return left;
 }
 
