@@ -27,6 +27,7 @@ struct ChatJob {
   uint64_t key = 0;  // requests with the same take turns with others
   std::vector<llm::Token> conversation;
   std::chrono::nanoseconds arrived_at{0};
+  std::chrono::nanoseconds submitted_at{0};
   std::shared_ptr<ChatStream> stream;
 
   // The one to call. Empty: an answer in words, or the model chooses.
@@ -36,6 +37,10 @@ struct ChatJob {
 
   uint64_t lease = 0;  // of the session
   engine::PromptPlan plan;
+  // Mode kPin: the tools in the plan's order, and how a call begins, up to the
+  // name, where the model may choose to call.
+  std::vector<schema::ToolSchema> pinned;
+  std::vector<llm::Token> call_opening;
   engine::TierReport tier;
   double queue_ms = 0;
   double plan_ms = 0;

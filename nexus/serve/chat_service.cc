@@ -7,6 +7,7 @@
 #include "nexus/base/hash.h"
 #include "nexus/engine/list_prepare.h"
 #include "nexus/engine/next_turn.h"
+#include "nexus/serve/chat_plan.h"
 #include "nexus/serve/report_json.h"
 
 namespace nexus::serve {
@@ -132,6 +133,10 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
   if (const Status chosen = ChooseTool(job.get()); !chosen.ok()) {
     return FromStatus(chosen);
   }
+  if (const Status planned = PlanJob(*engine_, job.get()); !planned.ok()) {
+    return FromStatus(planned);
+  }
+  job->submitted_at = Clock::Monotonic().Now();
   auto ticket =
       scheduler_.Submit(job->key, [this, job](Ticket& own) { Run(job, own); });
   if (!ticket.ok()) return refuse(ticket.status());
@@ -141,7 +146,7 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
 }
 
 void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
-  job->queue_ms = Since(job->arrived_at) - job->route_ms;
+  job->queue_ms = Since(job->submitted_at);
   const auto fail = [&](const Status& status) {
     ChatEvent event;
     event.kind = ChatEvent::Kind::kFailed;
@@ -149,7 +154,8 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
     job->Push(std::move(event));
   };
   if (ticket.is_cancelled()) return fail(ticket.status());
-  auto held = sessions_.Acquire(job->conversation);
+  auto held =
+      sessions_.Acquire(job->conversation, engine::AllTokens(job->plan));
   if (!held.ok()) return fail(held.status());
   job->lease = (*held)->lease;
   engine::Session& session = *(*held)->session;

@@ -1,8 +1,8 @@
 // ChatService: a chat request in, events out. What joins the engine's parts
 // with the scheduler and the sessions.
 //
-//   caller's thread     conversation's tokens, route, submit
-//   inference thread    session -> plan -> tier -> call or answer -> events
+//   caller's thread     conversation's tokens, route, plan, submit
+//   inference thread    session -> tier -> call or answer -> events
 //   later, when idle    learn, remember, prepare the next turn
 //
 // With tools in the request (mode `route`) the router says which one is wanted,

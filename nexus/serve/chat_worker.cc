@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
-#include "nexus/compile/compile_contexts.h"
 #include "nexus/engine/compose_call.h"
-#include "nexus/engine/list_order.h"
 #include "nexus/serve/answer_generator.h"
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/stop_filter.h"
@@ -14,13 +12,7 @@
 namespace nexus::serve {
 namespace {
 
-using engine::PromptPlan;
 using llm::Token;
-using std::chrono::nanoseconds;
-
-double Since(nanoseconds start) {
-  return Milliseconds(Clock::Monotonic().Now() - start);
-}
 
 // Arguments on their way out: whole characters, without the space that a plan's
 // preamble may have left to them.
@@ -56,113 +48,40 @@ Token MostLikely(std::span<const float> logits) {
 
 Result<ChatResult> ChatWorker::Answer(ChatJob& job, engine::Session& session) {
   const auto start = Clock::Monotonic().Now();
-  const bool has_tools = !job.request.tools.empty() &&
-                         job.request.tool_choice != ToolChoice::kNone;
-  if (job.mode == ToolsMode::kPin && has_tools) {
-    return AnswerPinned(job, session);
-  }
-  if (job.tool.has_value()) {
-    NEXUS_RETURN_IF_ERROR(PlanCall(job));
-  } else {
-    NEXUS_ASSIGN_OR_RETURN(job.plan,
-                           engine_->planner().PlanAnswer(job.request.messages));
-  }
-  job.plan_ms = Since(start);
-  NEXUS_RETURN_IF_ERROR(Prepare(job, session));
-  return job.tool.has_value() ? WriteCall(job, session, *job.tool)
-                              : WriteWords(job, session);
-}
-
-Status ChatWorker::Prepare(ChatJob& job, engine::Session& session) {
-  const auto start = Clock::Monotonic().Now();
   NEXUS_ASSIGN_OR_RETURN(job.tier, session.Prepare(job.plan, options_.prepare));
-  job.prepare_ms = Since(start);
-  return Status::Ok();
-}
-
-Status ChatWorker::PlanCall(ChatJob& job) const {
-  const engine::PromptPlanner& planner = engine_->planner();
-  const schema::ToolSchema& tool = *job.tool;
-  if (job.request.messages.back().role == "user") {
-    NEXUS_ASSIGN_OR_RETURN(
-        job.plan, planner.PlanCall(job.request.messages, {&tool, 1},
-                                   engine::ArgumentMode::kSchema, tool.name));
-    return Status::Ok();
-  }
-  // Behind a tool's result there is no user turn to keep at the end.
-  job.plan.history = job.conversation;
-  NEXUS_ASSIGN_OR_RETURN(
-      job.plan.block,
-      planner.BlockTokens({&tool, 1}, engine::ArgumentMode::kSchema));
-  NEXUS_ASSIGN_OR_RETURN(
-      job.plan.preamble,
-      planner.PreambleTokens(tool.name, &job.plan.space_before_arguments));
-  return Status::Ok();
+  job.prepare_ms = Milliseconds(Clock::Monotonic().Now() - start);
+  if (job.tool.has_value()) return WriteCall(job, session, *job.tool);
+  return job.pinned.empty() ? WriteWords(job, session)
+                            : AnswerPinned(job, session);
 }
 
 Result<ChatResult> ChatWorker::AnswerPinned(ChatJob& job,
                                             engine::Session& session) {
-  const auto start = Clock::Monotonic().Now();
-  const engine::PromptPlanner& planner = engine_->planner();
-  const ChatRequest& request = job.request;
-  // One order for equal sets: their cells are then found again.
-  std::vector<schema::ToolSchema> tools;
-  for (const size_t place : engine::CanonicalOrder(request.tools)) {
-    tools.push_back(request.tools[place]);
-  }
-  const llm::ChatMessage& first = request.messages.front();
-  NEXUS_ASSIGN_OR_RETURN(
-      job.plan, planner.PlanListBlock(first.role == "system"
-                                          ? std::string_view(first.content)
-                                          : compile::kDefaultSystemPrompt,
-                                      tools));
-  NEXUS_ASSIGN_OR_RETURN(job.plan.user,
-                         planner.ListTurnTokens(request.messages));
-  if (job.tool.has_value()) {
-    NEXUS_ASSIGN_OR_RETURN(
-        job.plan.preamble,
-        planner.PreambleTokens(job.tool->name,
-                               &job.plan.space_before_arguments));
-    job.plan_ms = Since(start);
-    NEXUS_RETURN_IF_ERROR(Prepare(job, session));
-    return WriteCall(job, session, *job.tool);
-  }
-  NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> call_opening,
-                         planner.CallOpeningTokens());
-  const bool must_call = request.tool_choice == ToolChoice::kRequired;
-  size_t shared = call_opening.size();
-  job.plan.preamble = call_opening;
-  if (!must_call) {
-    NEXUS_ASSIGN_OR_RETURN(
-        job.plan.preamble,
-        engine_->model().Tokenize(planner.frame().answer_prefix));
-    shared = static_cast<size_t>(
-        std::mismatch(call_opening.begin(), call_opening.end(),
-                      job.plan.preamble.begin(), job.plan.preamble.end())
-            .first -
-        call_opening.begin());
-  }
-  job.plan_ms = Since(start);
-  NEXUS_RETURN_IF_ERROR(Prepare(job, session));
-  if (!must_call) {
+  const std::span<const Token> opening(job.call_opening);
+  const std::vector<Token>& preamble = job.plan.preamble;
+  const auto shared =
+      static_cast<size_t>(std::mismatch(opening.begin(), opening.end(),
+                                        preamble.begin(), preamble.end())
+                              .first -
+                          opening.begin());
+  if (shared < opening.size()) {
     // The model has the choice at the first token that a call has and an answer
     // hasn't. A family whose calls open another way never calls by itself.
-    const bool calls = shared == job.plan.preamble.size() &&
-                       shared < call_opening.size() &&
-                       MostLikely(session.logits()) == call_opening[shared];
+    const bool calls = shared == preamble.size() &&
+                       MostLikely(session.logits()) == opening[shared];
     if (!calls) return WriteWords(job, session);
-    NEXUS_RETURN_IF_ERROR(session.Append(
-        std::span(call_opening).subspan(shared), llm::Logits::kLast));
+    NEXUS_RETURN_IF_ERROR(
+        session.Append(opening.subspan(shared), llm::Logits::kLast));
   }
   NEXUS_ASSIGN_OR_RETURN(
       const auto caller,
-      engine::ListCaller::Create(engine_, tools, options_.call_tokens));
+      engine::ListCaller::Create(engine_, job.pinned, options_.call_tokens));
   NEXUS_ASSIGN_OR_RETURN(
       const engine::ListCaller::Choice choice,
       caller->Choose(session, job.plan.history.size() + job.plan.block.size(),
                      job.plan.user));
   job.plan.space_before_arguments = choice.space_follows;
-  return WriteCall(job, session, tools[choice.tool]);
+  return WriteCall(job, session, job.pinned[choice.tool]);
 }
 
 Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,

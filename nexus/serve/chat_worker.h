@@ -25,17 +25,17 @@ class ChatWorker {
   ChatWorker(const engine::Engine* engine, const ChatWorkerOptions& options)
       : engine_(engine), options_(options), generator_(&engine->model()) {}
 
+  // The job must be planned (chat_plan.h).
   // Pushes the answer's pieces as they come and returns it whole; fills the
   // job's accounts. kCancelled when the session's context is cancelled,
   // kResourceExhausted when the prompt doesn't fit.
   Result<ChatResult> Answer(ChatJob& job, engine::Session& session);
 
  private:
-  Status Prepare(ChatJob& job, engine::Session& session);
-  Status PlanCall(ChatJob& job) const;
   Result<ChatResult> WriteWords(ChatJob& job, engine::Session& session);
   Result<ChatResult> WriteCall(ChatJob& job, engine::Session& session,
                                const schema::ToolSchema& tool);
+  // Behind a list of tools: the model chooses.
   Result<ChatResult> AnswerPinned(ChatJob& job, engine::Session& session);
   Result<std::string> FormatGrammar(const ChatRequest& request) const;
 

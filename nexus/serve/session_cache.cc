@@ -15,16 +15,21 @@ size_t SessionCache::Limit() const {
 }
 
 Result<HeldSession*> SessionCache::Acquire(
-    std::span<const llm::Token> conversation) {
+    std::span<const llm::Token> conversation,
+    std::span<const llm::Token> prompt) {
   auto best = held_.end();
+  std::pair<size_t, size_t> most = {0, 0};
   for (auto it = held_.begin(); it != held_.end(); ++it) {
     const std::vector<llm::Token>& begun = (*it)->conversation;
     const bool continues =
         !begun.empty() && begun.size() <= conversation.size() &&
         std::equal(begun.begin(), begun.end(), conversation.begin());
-    if (continues &&
-        (best == held_.end() || begun.size() >= (*best)->conversation.size())) {
+    if (!continues) continue;
+    const std::pair<size_t, size_t> holds = {
+        (*it)->session->ExactPrefix(prompt), begun.size()};
+    if (best == held_.end() || holds >= most) {
       best = it;
+      most = holds;
     }
   }
   if (best != held_.end()) {

@@ -3,7 +3,7 @@
 // The chat API has no conversation ids: a client sends everything from the
 // beginning. A session belongs to the request whose conversation begins with
 // the one that the session answered last; its cells are then most of the
-// prompt.
+// prompt. Of several such the one that holds the most of the prompt is taken.
 #ifndef NEXUS_SERVE_SESSION_CACHE_H_
 #define NEXUS_SERVE_SESSION_CACHE_H_
 
@@ -48,10 +48,12 @@ class SessionCache {
   SessionCache(const engine::Engine* engine, const SessionCacheOptions& options)
       : engine_(engine), options_(options) {}
 
-  // The session to answer `conversation` with, and its lease; valid until the
-  // next Acquire. A session taken over from another conversation keeps the
-  // cells that both begin with and forgets the blocks it had pinned.
-  Result<HeldSession*> Acquire(std::span<const llm::Token> conversation);
+  // The session to answer `conversation` with, by way of the tokens `prompt`,
+  // and its lease; valid until the next Acquire. A session taken over from
+  // another conversation keeps the cells that both begin with and forgets the
+  // blocks it had pinned.
+  Result<HeldSession*> Acquire(std::span<const llm::Token> conversation,
+                               std::span<const llm::Token> prompt);
   // The session of that lease, if nobody has had it since; else null.
   HeldSession* Find(uint64_t lease);
   // After a failure that leaves a session in doubt.
