@@ -187,6 +187,76 @@ TEST(ChatRequestTest, NamesTheWrongField) {
   }
 }
 
+// Every place in `json`, itself left out.
+void CollectPlaces(const Json& json, const Json::json_pointer& at,
+                   std::vector<Json::json_pointer>* places) {
+  const auto visit = [&](const Json::json_pointer& place, const Json& value) {
+    places->push_back(place);
+    CollectPlaces(value, place, places);
+  };
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) visit(at / key, value);
+  } else if (json.is_array()) {
+    for (size_t i = 0; i < json.size(); ++i) visit(at / i, json[i]);
+  }
+}
+
+TEST(ChatRequestTest, AnyValueInAnyPlaceIsReadOrNamed) {
+  Json whole = Minimal();
+  whole["messages"].push_back(
+      {{"role", "assistant"},
+       {"content", Json::array({{{"type", "text"}, {"text", "x"}}})},
+       {"tool_calls",
+        Json::array({{{"id", "c"},
+                      {"function", {{"name", "f"}, {"arguments", "{}"}}}}})}});
+  whole["messages"].push_back(
+      {{"role", "tool"}, {"tool_call_id", "c"}, {"content", "y"}});
+  whole.update(
+      Json{{"tools", Json::array({WeatherTool()})},
+           {"tool_choice",
+            {{"type", "function"}, {"function", {{"name", "get_weather"}}}}},
+           {"stream", true},
+           {"stream_options", {{"include_usage", true}}},
+           {"temperature", 0.5},
+           {"top_p", 0.9},
+           {"seed", 7},
+           {"max_tokens", 12},
+           {"stop", Json::array({"a"})},
+           {"response_format",
+            {{"type", "json_schema"},
+             {"json_schema", {{"schema", {{"type", "object"}}}}}}},
+           {"nexus", {{"tools", "pin"}}}});
+  ASSERT_EQ(WrongField(whole), "");
+  std::vector<Json::json_pointer> places;
+  CollectPlaces(whole, Json::json_pointer(), &places);
+  ASSERT_GT(places.size(), 40U);
+  const Json values[] = {nullptr,
+                         true,
+                         -1,
+                         1e308,
+                         uint64_t{18446744073709551615U},
+                         "",
+                         "\xff",
+                         Json::array(),
+                         Json::array({Json::array()}),
+                         Json::object(),
+                         {{"", nullptr}}};
+  int named = 0;
+  for (const auto& place : places) {
+    for (const Json& value : values) {
+      Json body = whole;
+      body[place] = value;
+      ChatRequest request;
+      const auto error = ParseChatRequest(body, &request);
+      if (!error.has_value()) continue;
+      ++named;
+      EXPECT_EQ(error->status, 400);
+      EXPECT_FALSE(error->param.empty()) << place.to_string();
+    }
+  }
+  EXPECT_GT(named, 200);
+}
+
 TEST(ChatRequestTest, RefusesWhatIsNoObject) {
   EXPECT_EQ(WrongField(Json::array()), "(no field)");
   EXPECT_EQ(WrongField(Json("text")), "(no field)");
