@@ -50,6 +50,8 @@ Result<std::string> ApiKey(const ServeFlags& flags) {
     }
   } else if (const char* from_environment = std::getenv("NEXUS_API_KEY")) {
     key = from_environment;
+    // MCP servers are children of this process and need not know it.
+    ::unsetenv("NEXUS_API_KEY");
   }
   return key;
 }
