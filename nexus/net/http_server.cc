@@ -147,7 +147,11 @@ class RawServer : public httplib::Server {
 }  // namespace
 
 bool IsLoopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (host == "localhost" || host == "::1") return true;
+  // Only an address: "127.example.com" is a name that leads anywhere.
+  in_addr address{};
+  return ::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24U == 127;
 }
 
 struct HttpServer::Impl {

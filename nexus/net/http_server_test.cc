@@ -196,6 +196,18 @@ TEST(HttpServerTest, RefusesPagesOfOtherSites) {
   EXPECT_EQ(status("https://evil.example"), 403);
   EXPECT_EQ(status("null"), 403);
   EXPECT_EQ(status("http://localhost:" + std::to_string(server->port())), 200);
+  EXPECT_EQ(status("http://127.evil.example"), 403);
+}
+
+TEST(HttpServerTest, LoopbackIsAnAddressAndNoNameThatLooksLikeOne) {
+  for (const char* host : {"localhost", "::1", "127.0.0.1", "127.1.2.3"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host :
+       {"", "127.", "127.evil.example", "127.0.0.1.evil.example", "128.0.0.1",
+        "0.0.0.0", "::", "localhost.evil.example"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
 }
 
 TEST(HttpServerTest, RefusesLargeBodies) {
