@@ -43,14 +43,17 @@ class Calibrator {
 
  private:
   Status AddQuery(size_t query, PoolMaker* pools, SetScores* set);
-  int Best(const Trial& trial, float bm25_weight) const;
+  struct Choice {
+    std::vector<float> blended;  // [tool]
+    int best = -1;               // of the trial's scope
+  };
+  Choice Choose(const Trial& trial, float bm25_weight) const;
   bool IsRight(const Trial& trial, int tool) const;
   void FitWeight(RouterCalibration* fit) const;
   void FitHead(RouterCalibration* fit) const;
   void ChooseThresholds(std::span<const double> chances,
                         const LogisticData& data, RouterCalibration* fit) const;
-  route::GateSignals Signals(const Trial& trial, float bm25_weight,
-                             int best) const;
+  route::GateSignals Signals(const Trial& trial, const Choice& choice) const;
   // What each trial counts: sets alike, out of scope by the traffic's share.
   std::vector<double> TrialWeights() const;
 
@@ -118,26 +121,18 @@ Status Calibrator::AddSet(CalibrationSet set) {
   return Status::Ok();
 }
 
-int Calibrator::Best(const Trial& trial, float bm25_weight) const {
+Calibrator::Choice Calibrator::Choose(const Trial& trial,
+                                      float bm25_weight) const {
   const SetScores& set = sets_[trial.set];
-  const std::vector<float>& dense = set.dense[trial.query];
-  const std::vector<float>& bm25 = set.bm25[trial.query];
-  float most_words = 0;
-  for (const int tool : trial.scope) {
-    most_words = std::max(most_words, bm25[static_cast<size_t>(tool)]);
-  }
-  const float scale = most_words > 0 ? bm25_weight / most_words : 0;
-  int best = trial.scope.front();
-  float best_score = -2;
-  for (const int tool : trial.scope) {
-    const auto at = static_cast<size_t>(tool);
-    const float score = dense[at] + scale * bm25[at];
-    if (score > best_score) {
-      best = tool;
-      best_score = score;
-    }
-  }
-  return best;
+  Choice choice;
+  choice.blended = route::BlendScores(
+      set.dense[trial.query], set.bm25[trial.query], trial.scope, bm25_weight);
+  choice.best = *std::max_element(
+      trial.scope.begin(), trial.scope.end(), [&](int a, int b) {
+        return choice.blended[static_cast<size_t>(a)] <
+               choice.blended[static_cast<size_t>(b)];
+      });
+  return choice;
 }
 
 bool Calibrator::IsRight(const Trial& trial, int tool) const {
@@ -153,7 +148,7 @@ void Calibrator::FitWeight(RouterCalibration* fit) const {
     for (const Trial& trial : trials_) {
       if (!trial.in_scope) continue;
       asked[trial.set] += 1;
-      right[trial.set] += IsRight(trial, Best(trial, weight)) ? 1 : 0;
+      right[trial.set] += IsRight(trial, Choose(trial, weight).best) ? 1 : 0;
     }
     WeightPoint point;
     point.bm25_weight = weight;
@@ -181,19 +176,15 @@ void Calibrator::FitWeight(RouterCalibration* fit) const {
   }
 }
 
-route::GateSignals Calibrator::Signals(const Trial& trial, float bm25_weight,
-                                       int best) const {
+route::GateSignals Calibrator::Signals(const Trial& trial,
+                                       const Choice& choice) const {
   const SetScores& set = sets_[trial.set];
-  const std::vector<float>& dense = set.dense[trial.query];
-  const std::vector<float>& bm25 = set.bm25[trial.query];
-  const std::vector<float> blended =
-      route::BlendScores(dense, bm25, trial.scope, bm25_weight);
-  return route::ReadSignals({.dense = dense,
-                             .bm25 = bm25,
-                             .blended = blended,
+  return route::ReadSignals({.dense = set.dense[trial.query],
+                             .bm25 = set.bm25[trial.query],
+                             .blended = choice.blended,
                              .scope = trial.scope,
                              .twin_class = set.index->twin_class(),
-                             .best = best});
+                             .best = choice.best});
 }
 
 std::vector<double> Calibrator::TrialWeights() const {
@@ -270,12 +261,13 @@ void Calibrator::FitHead(RouterCalibration* fit) const {
   data.weight = TrialWeights();
   std::vector<route::GateSignals> signals;
   for (const Trial& trial : trials_) {
-    const int best = Best(trial, fit->bm25_weight);
-    signals.push_back(Signals(trial, fit->bm25_weight, best));
+    const Choice choice = Choose(trial, fit->bm25_weight);
+    signals.push_back(Signals(trial, choice));
     data.rows.insert(data.rows.end(), signals.back().begin(),
                      signals.back().end());
     const Gold& gold = sets_[trial.set].labels.gold[trial.query];
-    data.yes.push_back(IsRight(trial, best) && !gold.several_needed() ? 1 : 0);
+    data.yes.push_back(
+        IsRight(trial, choice.best) && !gold.several_needed() ? 1 : 0);
   }
   const LogisticFit found = FitLogistic(data, kRidge);
   for (size_t i = 0; i < route::kGateSignalCount; ++i) {
