@@ -13,6 +13,7 @@
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/route_view.h"
 #include "nexus/cli/terminal.h"
+#include "nexus/serve/answer_generator.h"
 #include "nexus/serve/report_json.h"
 
 namespace nexus::cli {
@@ -103,18 +104,11 @@ Json ResultJson(const AskFlags& flags, const engine::AskResult& result) {
   object["tool"] = schema::ToolId(*result.tool);
   object["mode"] = flags.mode;
   object["call"] = {{"name", result.tool->name},
-                    {"arguments", result.call.arguments},
-                    {"valid", result.call.valid},
-                    {"invalid_reason", result.call.invalid_reason},
-                    {"repair_rounds", result.call.repair_rounds},
-                    {"closed_at_limit", result.call.closed_at_limit},
-                    {"relaxed", result.call.relaxed},
-                    {"sampled_tokens", result.call.sampled_tokens}};
+                    {"arguments", result.call.arguments}};
+  object["call"].update(serve::CallJson(result.call));
+  object["call"]["sampled_tokens"] = result.call.sampled_tokens;
   object["tier"] = serve::TierJson(result.tier);
-  object["tokens"] = {{"history", result.plan.history.size()},
-                      {"block", result.plan.block.size()},
-                      {"user", result.plan.user.size()},
-                      {"preamble", result.plan.preamble.size()}};
+  object["tokens"] = serve::PlanTokensJson(result.plan);
   object["ms"] = {{"route", result.route_ms},
                   {"plan", result.plan_ms},
                   {"prepare", result.prepare_ms},
@@ -133,26 +127,21 @@ Result<std::string> Answer(const engine::Engine& engine,
   NEXUS_ASSIGN_OR_RETURN(const engine::PromptPlan plan,
                          engine.planner().PlanAnswer(messages));
   NEXUS_RETURN_IF_ERROR(session.Prepare(plan, {}).status());
-  NEXUS_ASSIGN_OR_RETURN(
-      auto sampler,
-      llm::Sampler::Create(
-          engine.model(), {.temperature = static_cast<float>(flags.temperature),
-                           .seed = flags.seed}));
-  std::string text;
-  for (int i = 0; i < flags.max_tokens && session.room() > 1; ++i) {
-    NEXUS_ASSIGN_OR_RETURN(const llm::Token token,
-                           sampler->Sample(session.logits()));
-    if (engine.model().IsEndOfGeneration(token)) break;
-    const std::string piece = engine.model().TokenText(token);
-    text += piece;
-    if (stream) {
+  serve::AnswerOptions options;
+  options.max_tokens = flags.max_tokens;
+  options.temperature = static_cast<float>(flags.temperature);
+  options.seed = flags.seed;
+  if (stream) {
+    options.on_text = [](std::string_view piece) {
       const std::string shown = Printable(piece);
       std::fwrite(shown.data(), 1, shown.size(), stdout);
       std::fflush(stdout);
-    }
-    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+    };
   }
-  return text;
+  NEXUS_ASSIGN_OR_RETURN(
+      serve::GeneratedAnswer answer,
+      serve::GenerateAnswer(session, engine.model(), options));
+  return std::move(answer.text);
 }
 
 // After the answer is out: keep exact cells for the next start.

@@ -1,29 +1,19 @@
 #include "nexus/serve/base64.h"
 
+#include <openssl/evp.h>
+
 #include <bit>
-#include <cstddef>
 #include <cstdint>
 
 namespace nexus::serve {
 
 std::string Base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t count = bytes.size() - i < 3 ? bytes.size() - i : 3;
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      group <<= 8U;
-      if (j < count) group |= static_cast<uint8_t>(bytes[i + j]);
-    }
-    // Bytes 1, 2, 3 need digits 2, 3, 4; the rest is padding.
-    for (size_t j = 0; j < 4; ++j) {
-      const uint32_t digit = (group >> (18U - 6U * j)) & 63U;
-      text.push_back(j <= count ? kDigits[digit] : '=');
-    }
-  }
+  std::string text((bytes.size() + 2) / 3 * 4, '\0');
+  // It ends the text with a zero, where the string has its own.
+  ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),  // NOLINT
+                    reinterpret_cast<const unsigned char*>(         // NOLINT
+                        bytes.data()),
+                    static_cast<int>(bytes.size()));
   return text;
 }
 

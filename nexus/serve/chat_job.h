@@ -52,14 +52,6 @@ struct ChatJob {
   void Push(ChatEvent event) const { stream->Push(std::move(event)); }
 };
 
-inline const schema::ToolSchema* FindTool(const ChatRequest& request,
-                                          std::string_view name) {
-  for (const schema::ToolSchema& tool : request.tools) {
-    if (tool.name == name) return &tool;
-  }
-  return nullptr;
-}
-
 }  // namespace nexus::serve
 
 #endif  // NEXUS_SERVE_CHAT_JOB_H_

@@ -208,11 +208,8 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
     report["route"] =
         job.decision.has_value() ? RouteJson(*job.decision) : Json(nullptr);
     report["call"] = job.call_report;
-    report["tokens"] = {{"history", job.plan.history.size()},
-                        {"block", job.plan.block.size()},
-                        {"user", job.plan.user.size()},
-                        {"preamble", job.plan.preamble.size()},
-                        {"sampled", result.usage.completion_tokens}};
+    report["tokens"] = PlanTokensJson(job.plan);
+    report["tokens"]["sampled"] = result.usage.completion_tokens;
     Json& ms = report["ms"];
     ms["queue"] = job.queue_ms;
     ms["route"] = job.route_ms;

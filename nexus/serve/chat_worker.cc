@@ -7,6 +7,7 @@
 #include "nexus/engine/compose_call.h"
 #include "nexus/serve/answer_generator.h"
 #include "nexus/serve/call_ids.h"
+#include "nexus/serve/report_json.h"
 #include "nexus/serve/stop_filter.h"
 
 namespace nexus::serve {
@@ -120,12 +121,8 @@ Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,
   job.reply.tool_calls = {call};
   // A template must be able to write it into the next prompt.
   if (!made.arguments.is_object()) job.reply.tool_calls[0].arguments = "{}";
-  job.call_report = {{"tool", schema::ToolId(tool)},
-                     {"valid", made.valid},
-                     {"invalid_reason", made.invalid_reason},
-                     {"repair_rounds", made.repair_rounds},
-                     {"closed_at_limit", made.closed_at_limit},
-                     {"relaxed", made.relaxed}};
+  job.call_report = {{"tool", schema::ToolId(tool)}};
+  job.call_report.update(CallJson(made));
   ChatResult result;
   result.tool_calls = {std::move(call)};
   result.finish_reason = made.arguments.is_null() ? "length" : "tool_calls";

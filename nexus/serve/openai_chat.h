@@ -55,6 +55,9 @@ struct ChatRequest {
   bool wants_report = false;
   std::optional<ToolsMode> tools_mode;
 };
+// The first tool of that name; null: none.
+const schema::ToolSchema* FindTool(const ChatRequest& request,
+                                   std::string_view name);
 
 // nullopt: `request` is filled. Else the first wrong field, named.
 std::optional<ApiError> ParseChatRequest(const Json& body,

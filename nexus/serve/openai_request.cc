@@ -168,10 +168,7 @@ void ReadTools(const Json& body, FieldReader* read, ChatRequest* request) {
                  &request->named_tool);
     }
     request->tool_choice = ToolChoice::kNamed;
-    const bool known = std::any_of(
-        request->tools.begin(), request->tools.end(),
-        [&](const auto& tool) { return tool.name == request->named_tool; });
-    if (!known) {
+    if (FindTool(*request, request->named_tool) == nullptr) {
       read->Fail("tool_choice.function.name",
                  "'" + request->named_tool + "' is none of `tools`");
     }
@@ -277,6 +274,14 @@ void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request) {
 }
 
 }  // namespace
+
+const schema::ToolSchema* FindTool(const ChatRequest& request,
+                                   std::string_view name) {
+  for (const schema::ToolSchema& tool : request.tools) {
+    if (tool.name == name) return &tool;
+  }
+  return nullptr;
+}
 
 std::string_view ToolsModeName(ToolsMode mode) {
   return mode == ToolsMode::kPin ? "pin" : "route";

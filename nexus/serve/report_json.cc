@@ -54,4 +54,19 @@ Json TierJson(const engine::TierReport& tier) {
           {"block_bytes", tier.block_bytes}};
 }
 
+Json CallJson(const engine::GeneratedCall& call) {
+  return {{"valid", call.valid},
+          {"invalid_reason", call.invalid_reason},
+          {"repair_rounds", call.repair_rounds},
+          {"closed_at_limit", call.closed_at_limit},
+          {"relaxed", call.relaxed}};
+}
+
+Json PlanTokensJson(const engine::PromptPlan& plan) {
+  return {{"history", plan.history.size()},
+          {"block", plan.block.size()},
+          {"user", plan.user.size()},
+          {"preamble", plan.preamble.size()}};
+}
+
 }  // namespace nexus::serve

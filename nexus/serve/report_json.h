@@ -4,6 +4,8 @@
 #define NEXUS_SERVE_REPORT_JSON_H_
 
 #include "nexus/base/json.h"
+#include "nexus/engine/call_generator.h"
+#include "nexus/engine/prompt_plan.h"
 #include "nexus/engine/tier.h"
 #include "nexus/route/router.h"
 
@@ -11,6 +13,10 @@ namespace nexus::serve {
 
 Json RouteJson(const route::RouteDecision& decision);
 Json TierJson(const engine::TierReport& tier);
+// How a call came about, without the call itself.
+Json CallJson(const engine::GeneratedCall& call);
+// Tokens of a plan's parts.
+Json PlanTokensJson(const engine::PromptPlan& plan);
 
 }  // namespace nexus::serve
 

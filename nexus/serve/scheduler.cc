@@ -149,13 +149,8 @@ void Scheduler::RunRequest(Item item) {
   }
 }
 
-void Scheduler::RunIdle(uint64_t conversation, IdleWork work) {
-  std::shared_ptr<Ticket> ticket;
-  {
-    MutexLock lock(mutex_);
-    ticket = running_idle_;
-  }
-  const bool finished = work(*ticket);
+void Scheduler::RunIdle(uint64_t conversation, IdleWork work, Ticket& ticket) {
+  const bool finished = work(ticket);
   MutexLock lock(mutex_);
   running_idle_ = nullptr;
   ++counts_.idle_runs;
@@ -190,9 +185,10 @@ void Scheduler::Run() {
     } else {
       auto [conversation, work] = std::move(idle_.front());
       idle_.pop_front();
-      running_idle_ = std::make_shared<Ticket>();
+      const auto ticket = std::make_shared<Ticket>();
+      running_idle_ = ticket;
       lock.Unlock();
-      RunIdle(conversation, std::move(work));
+      RunIdle(conversation, std::move(work), *ticket);
     }
   }
 }

@@ -100,7 +100,8 @@ class Scheduler {
 
   void Run();
   void RunRequest(Item item) EXCLUDES(mutex_);
-  void RunIdle(uint64_t conversation, IdleWork work) EXCLUDES(mutex_);
+  void RunIdle(uint64_t conversation, IdleWork work, Ticket& ticket)
+      EXCLUDES(mutex_);
   size_t WaitingCount() const REQUIRES(mutex_);
   Status CheckRoom() const REQUIRES(mutex_);
 
