@@ -1,5 +1,8 @@
 #include "nexus/base/clock.h"
 
+#include <array>
+#include <ctime>
+
 namespace nexus {
 namespace {
 
@@ -21,6 +24,15 @@ int64_t UnixSeconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::string UtcDate() {
+  const std::time_t now = UnixSeconds();
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts);
+  return text.data();
 }
 
 }  // namespace nexus

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace nexus {
 
@@ -35,6 +36,8 @@ inline double Milliseconds(std::chrono::nanoseconds duration) {
 
 // Seconds since the Unix epoch, for "last used" columns.
 int64_t UnixSeconds();
+// Today in UTC, "2026-01-31".
+std::string UtcDate();
 
 }  // namespace nexus
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
-#include <ctime>
 
+#include "nexus/base/clock.h"
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/profile_fit.h"
@@ -68,15 +68,6 @@ StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
   return options;
 }
 
-std::string Today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return text;
-}
-
 // "Qwen2.5 Coder 0.5B Instruct" -> "qwen2.5-coder-0.5b-instruct".
 std::string Slug(const std::string& name) {
   std::string slug;
@@ -125,7 +116,7 @@ Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
       calibrate::GatherCells(trials);
   calibrate::FitOptions fit;
   fit.model = engine.model().info().name;
-  fit.made = Today();
+  fit.made = UtcDate();
   fit.fingerprint = engine.fingerprint(kv::BlockKind::kSplice);
   fit.compile_contexts = flags.contexts;
   NEXUS_ASSIGN_OR_RETURN(*profile, calibrate::FitProfile(cells, fit));

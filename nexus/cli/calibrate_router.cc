@@ -2,18 +2,18 @@
 // cosines and from which chance on a tool may be taken. The learning itself is
 // nexus/eval's; here are flags, files and the terminal.
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <ctime>
+#include <filesystem>
 #include <memory>
 
+#include "nexus/base/clock.h"
 #include "nexus/base/file_system.h"
 #include "nexus/base/hash.h"
 #include "nexus/cli/commands.h"
+#include "nexus/cli/encoder_memory.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
-#include "nexus/eval/memo_embedder.h"
 #include "nexus/eval/router_calibration.h"
 #include "nexus/route/router_profile.h"
 
@@ -30,17 +30,8 @@ struct CalibrateRouterFlags {
   std::string out;
 };
 
-std::string FileName(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
-
-std::string Today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 16> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d", &utc);
-  return text.data();
+std::string FileName(const std::filesystem::path& path) {
+  return path.filename().string();
 }
 
 Result<std::vector<eval::CalibrationSet>> ReadSets(
@@ -125,21 +116,10 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   if (!path.ok()) return Fail(path.status());
   auto sets = ReadSets(flags);
   if (!sets.ok()) return Fail(sets.status());
-  llm::EncoderOptions encoder_options;
-  encoder_options.path = *path;
-  encoder_options.threads = globals.threads;
-  auto encoder = llm::LoadEncoder(encoder_options);
-  if (!encoder.ok()) return Fail(encoder.status());
+  auto memory = LoadEncoderMemory(*path, globals.threads, flags.cache);
+  if (!memory.ok()) return Fail(memory.status());
   auto digest = Sha256OfFile(*path);
   if (!digest.ok()) return Fail(digest.status());
-  eval::MemoEmbedder memo(encoder->get());
-  FileSystem& fs = FileSystem::Default();
-  if (!flags.cache.empty()) {
-    const Status loaded = memo.Load(fs, flags.cache);
-    if (!loaded.ok() && loaded.code() != StatusCode::kNotFound) {
-      Note(loaded.message() + "; made anew");
-    }
-  }
 
   eval::RouterCalibrationOptions options;
   options.pool_sizes = flags.sizes;
@@ -151,25 +131,23 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
     line.Update(static_cast<double>(done) / std::max(total, 1),
                 FormatCount(done) + " of " + FormatCount(total));
   };
-  auto fit = eval::CalibrateRouter(std::move(*sets), &memo, options);
+  auto fit =
+      eval::CalibrateRouter(std::move(*sets), memory->memo.get(), options);
   line.Done();
-  // Also after Ctrl-C: what is embedded needn't be again.
-  if (!flags.cache.empty() && memo.embedded_count() > 0) {
-    const Status saved = memo.Save(fs, flags.cache);
-    if (!saved.ok()) Note(saved.message());
-  }
+  memory->Save();
   if (!fit.ok()) return Fail(fit.status());
 
   route::RouterProfile profile;
   profile.encoder = FileName(*path);
   profile.encoder_sha256 = ToHex(*digest);
-  profile.made = Today();
+  profile.made = UtcDate();
   profile.bm25_weight = fit->bm25_weight;
   profile.head = fit->head;
   profile.measured = Measured(*fit, flags);
   const std::string out =
       flags.out.empty() ? route::RouterProfilePath(*path) : flags.out;
-  const Status written = route::WriteRouterProfile(fs, out, profile);
+  const Status written =
+      route::WriteRouterProfile(FileSystem::Default(), out, profile);
   if (!written.ok()) return Fail(written);
   if (globals.json) {
     Json object = profile.measured;
@@ -227,19 +205,12 @@ void AddCalibrateRouterCommand(CLI::App* app, Action* action) {
                    "Encoder GGUF to calibrate [the one that comes with nexus]")
       ->envname("NEXUS_ENCODER")
       ->type_name("FILE");
-  command
-      ->add_option("--cache", flags->cache,
-                   "Keep embeddings here for the next run")
-      ->type_name("FILE");
+  AddEncoderMemoryFlags(command, globals.get(), &flags->cache);
   command
       ->add_option("-o,--out", flags->out,
                    "Profile to write [beside the encoder, where routing finds "
                    "it]")
       ->type_name("FILE.json");
-  command
-      ->add_option("--threads", globals->threads,
-                   "Threads for the encoder; 0: one")
-      ->check(CLI::Range(0, 1024));
   AddJsonFlag(command, globals.get());
   command->callback([=] { *action = [=] { return Run(*globals, *flags); }; });
 }

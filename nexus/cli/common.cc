@@ -161,21 +161,32 @@ std::string CalibrateOptions(const GlobalOptions& options,
          DumpJson(Json(profile->bm25_weight));
 }
 
+RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options) {
+  RoutingEncoder encoder;
+  auto path = FindEncoder(options);
+  if (!path.ok()) {
+    encoder.problem = path.status();
+    return encoder;
+  }
+  auto embedder = llm::LoadEncoder({.path = *path, .threads = options.threads});
+  if (!embedder.ok()) {
+    encoder.problem = embedder.status();
+    return encoder;
+  }
+  encoder.embedder = std::move(embedder).value();
+  encoder.path = std::move(path).value();
+  CalibrateOptions(options, encoder.path, *encoder.embedder, &encoder.router);
+  return encoder;
+}
+
+std::string EmbeddingCachePath() { return UserCacheDir() + "/embeddings.slb"; }
+
 Result<Routing> MakeRouting(const GlobalOptions& options,
                             std::vector<schema::ToolSchema> tools) {
+  RoutingEncoder encoder = LoadRoutingEncoder(options);
   Routing routing;
-  auto path = FindEncoder(options);
-  if (path.ok()) {
-    auto embedder =
-        llm::LoadEncoder({.path = *path, .threads = options.threads});
-    if (embedder.ok()) {
-      routing.embedder = std::move(embedder).value();
-    } else {
-      routing.note = embedder.status().message();
-    }
-  } else {
-    routing.note = path.status().message();
-  }
+  routing.embedder = std::move(encoder.embedder);
+  routing.note = encoder.problem.message();
   // An encoder that was asked for by name must not be replaced silently.
   if (routing.embedder == nullptr && !options.encoder.empty()) {
     return NotFoundError(routing.note);
@@ -184,7 +195,7 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
   NEXUS_ASSIGN_OR_RETURN(
       auto index, route::ToolIndex::Build(
                       std::move(tools), routing.embedder.get(),
-                      {.cache_path = UserCacheDir() + "/embeddings.slb",
+                      {.cache_path = EmbeddingCachePath(),
                        .progress = [&](int done, int total) {
                          line.Update(
                              static_cast<double>(done) / std::max(1, total),
@@ -192,12 +203,8 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
                        }}));
   line.Done();
   for (const std::string& warning : index->warnings()) Note(warning);
-  route::RouterOptions router_options;
-  if (routing.embedder != nullptr) {
-    CalibrateOptions(options, *path, *routing.embedder, &router_options);
-  }
   routing.router = std::make_unique<route::Router>(
-      std::move(index), routing.embedder.get(), router_options);
+      std::move(index), routing.embedder.get(), encoder.router);
   return routing;
 }
 

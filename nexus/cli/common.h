@@ -78,6 +78,17 @@ std::string CalibrateOptions(const GlobalOptions& options,
                              const llm::Embedder& encoder,
                              route::RouterOptions* router);
 
+// What routing goes by: the encoder, and what was calibrated for it.
+struct RoutingEncoder {
+  std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, problem says why
+  Status problem;
+  std::string path;
+  route::RouterOptions router;
+};
+RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options);
+// Where embeddings of tools are kept between runs.
+std::string EmbeddingCachePath();
+
 struct Routing {
   std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, note says why
   std::unique_ptr<route::Router> router;

@@ -2,14 +2,15 @@
 // it. The study itself is nexus/eval's; here are flags, files and the terminal.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "nexus/base/file_system.h"
 #include "nexus/cli/commands.h"
+#include "nexus/cli/encoder_memory.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
-#include "nexus/eval/memo_embedder.h"
 #include "nexus/eval/route_report.h"
 #include "nexus/pull/model_catalog.h"
 
@@ -33,23 +34,6 @@ struct EvalRouteFlags {
   bool count_tokens = false;
   std::string gate;  // found when the encoder is loaded
 };
-
-// An encoder with its memory; none when there is no path.
-struct LoadedEncoder {
-  std::unique_ptr<llm::Embedder> encoder;
-  std::unique_ptr<eval::MemoEmbedder> memo;
-};
-
-Result<LoadedEncoder> Load(const std::string& path, int threads) {
-  LoadedEncoder loaded;
-  if (path.empty()) return loaded;
-  llm::EncoderOptions options;
-  options.path = path;
-  options.threads = threads;
-  NEXUS_ASSIGN_OR_RETURN(loaded.encoder, llm::LoadEncoder(options));
-  loaded.memo = std::make_unique<eval::MemoEmbedder>(loaded.encoder.get());
-  return loaded;
-}
 
 // What is counted is what the served model reads; its weights aren't needed.
 Result<std::function<Result<int>(const schema::ToolSchema&)>> TokenCounter(
@@ -102,8 +86,8 @@ eval::ReportText Facts(const GlobalOptions& globals,
                        const eval::RouteStudy& study) {
   eval::ReportText text;
   text.title = "nexus eval route";
-  const auto name = [](const std::string& path) {
-    return path.substr(path.find_last_of('/') + 1);
+  const auto name = [](const std::filesystem::path& path) {
+    return path.filename().string();
   };
   text.facts.push_back("registry " + name(globals.tools_file) + ", " +
                        std::to_string(study.registry->tools().size()) +
@@ -136,7 +120,7 @@ Status WriteReport(const std::string& path, const eval::RouteStudy& study,
   return WriteFileAtomically(
       fs, path,
       eval::ReportMarkdown(study, summaries, text) + "\n![plots](" +
-          picture.substr(picture.find_last_of('/') + 1) + ")\n");
+          std::filesystem::path(picture).filename().string() + ")\n");
 }
 
 Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
@@ -147,22 +131,17 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   NEXUS_ASSIGN_OR_RETURN(auto queries, eval::ReadQueryFile(flags.queries));
   queries = eval::FilterQueries(std::move(queries), flags.filter);
 
-  LoadedEncoder encoder, baseline, neighbour;
+  EncoderMemory encoder, baseline, neighbour;
   if (!flags.words_only) {
     NEXUS_ASSIGN_OR_RETURN(globals->encoder, FindEncoder(*globals));
-    NEXUS_ASSIGN_OR_RETURN(encoder, Load(globals->encoder, globals->threads));
-    NEXUS_ASSIGN_OR_RETURN(baseline,
-                           Load(flags.baseline_encoder, globals->threads));
+    NEXUS_ASSIGN_OR_RETURN(
+        encoder,
+        LoadEncoderMemory(globals->encoder, globals->threads, flags.cache));
+    NEXUS_ASSIGN_OR_RETURN(
+        baseline, LoadEncoderMemory(flags.baseline_encoder, globals->threads));
   }
-  NEXUS_ASSIGN_OR_RETURN(neighbour,
-                         Load(flags.neighbour_encoder, globals->threads));
-  if (!flags.cache.empty() && encoder.memo != nullptr) {
-    const Status loaded =
-        encoder.memo->Load(FileSystem::Default(), flags.cache);
-    if (!loaded.ok() && loaded.code() != StatusCode::kNotFound) {
-      Note(loaded.message() + "; made anew");
-    }
-  }
+  NEXUS_ASSIGN_OR_RETURN(
+      neighbour, LoadEncoderMemory(flags.neighbour_encoder, globals->threads));
   eval::RouteStudyModels models;
   models.encoder = encoder.memo.get();
   models.uncached = encoder.encoder.get();
@@ -198,12 +177,7 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   auto study = eval::RunRouteStudy(std::move(tools), std::move(queries), models,
                                    options);
   routing.Done();
-  // Also after Ctrl-C: what is embedded needn't be again.
-  if (!flags.cache.empty() && encoder.memo != nullptr &&
-      encoder.memo->embedded_count() > 0) {
-    const Status saved = encoder.memo->Save(FileSystem::Default(), flags.cache);
-    if (!saved.ok()) Note(saved.message());
-  }
+  encoder.Save();
   return study;
 }
 
@@ -327,14 +301,7 @@ void AddEvalCommand(CLI::App* app, Action* action) {
                    "Un-tuned encoder GGUF of the baselines [the one under "
                    "test]")
       ->type_name("FILE");
-  command
-      ->add_option("--cache", flags->cache,
-                   "Keep embeddings here for the next run")
-      ->type_name("FILE");
-  command
-      ->add_option("--threads", globals->threads,
-                   "Threads for the encoder; 0: one")
-      ->check(CLI::Range(0, 1024));
+  AddEncoderMemoryFlags(command, globals.get(), &flags->cache);
   CLI::Option* model = command->add_option(
       "-m,--model", globals->model,
       "Count tokens of the schemas by this model's tokenizer");

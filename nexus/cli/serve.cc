@@ -78,27 +78,18 @@ std::string ModelName(const GlobalOptions& globals) {
 
 Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
     const GlobalOptions& globals, std::string* encoder_name) {
-  serve::ToolRouterOptions options;
-  options.embedding_cache = UserCacheDir() + "/embeddings.slb";
-  std::unique_ptr<llm::Embedder> embedder;
-  const auto path = FindEncoder(globals);
-  if (path.ok()) {
-    auto loaded = llm::LoadEncoder({.path = *path, .threads = globals.threads});
-    if (loaded.ok()) {
-      embedder = *std::move(loaded);
-      *encoder_name = std::filesystem::path(*path).stem().string();
-      CalibrateOptions(globals, *path, *embedder, &options.router);
-    } else if (!globals.encoder.empty()) {
-      return loaded.status();
-    } else {
-      Note("BM25 only: " + loaded.status().message());
-    }
-  } else if (!globals.encoder.empty()) {
-    return path.status();
+  RoutingEncoder encoder = LoadRoutingEncoder(globals);
+  if (encoder.embedder == nullptr) {
+    if (!globals.encoder.empty()) return encoder.problem;
+    Note("BM25 only: " + encoder.problem.message());
   } else {
-    Note("BM25 only: " + path.status().message());
+    *encoder_name = std::filesystem::path(encoder.path).stem().string();
   }
-  return std::make_unique<serve::ToolRouter>(std::move(embedder), options);
+  serve::ToolRouterOptions options;
+  options.router = encoder.router;
+  options.embedding_cache = EmbeddingCachePath();
+  return std::make_unique<serve::ToolRouter>(std::move(encoder.embedder),
+                                             options);
 }
 
 int Run(const GlobalOptions& globals, const ServeFlags& flags) {
