@@ -31,6 +31,23 @@ Status Check(const CompileEnvironment& environment,
   return Status::Ok();
 }
 
+kv::BlockMetadata MetadataFor(const CompileEnvironment& environment,
+                              const LearnRequest& request) {
+  return SpliceMetadata(environment.fingerprint,
+                        {.tool_name = request.tool_name,
+                         .schema_hash = request.schema_hash,
+                         .recipe = request.recipe,
+                         .tokens = request.tokens});
+}
+
+Result<llm::KvRows> ReadRows(const CompileEnvironment& environment,
+                             const LearnRequest& request) {
+  NEXUS_RETURN_IF_ERROR(Check(environment, request));
+  return environment.access->Read(
+      request.sequence, request.position,
+      request.position + static_cast<llm::Position>(request.tokens.size()));
+}
+
 }  // namespace
 
 std::string TrafficRecipeName(const schema::SchemaFrame& frame) {
@@ -39,23 +56,15 @@ std::string TrafficRecipeName(const schema::SchemaFrame& frame) {
 
 Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
                                const LearnRequest& request) {
-  NEXUS_RETURN_IF_ERROR(Check(environment, request));
   const auto started = Clock::Monotonic().Now();
-  const auto token_count = static_cast<int>(request.tokens.size());
-  NEXUS_ASSIGN_OR_RETURN(
-      const llm::KvRows rows,
-      environment.access->Read(request.sequence, request.position,
-                               request.position + token_count));
-
+  NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows,
+                         ReadRows(environment, request));
   kv::BlockStore& store = *environment.store;
   const kv::FolderLock lock(store.PathOf("learn.lock"), kLockTimeoutMs);
   const llm::KvLayout& layout = environment.access->layout();
-  BlockAccumulator accumulator(layout, *environment.rope, token_count);
-  kv::BlockMetadata metadata = SpliceMetadata(
-      environment.fingerprint, {.tool_name = request.tool_name,
-                                .schema_hash = request.schema_hash,
-                                .recipe = request.recipe,
-                                .tokens = request.tokens});
+  BlockAccumulator accumulator(layout, *environment.rope,
+                               static_cast<int>(request.tokens.size()));
+  kv::BlockMetadata metadata = MetadataFor(environment, request);
   const Result<std::shared_ptr<const kv::KvBlock>> newest =
       store.Find(metadata.Key(), {.expected = &environment.fingerprint});
   kv::BlockStorage storage;
@@ -88,6 +97,19 @@ Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
   report.file_bytes = stored->file_bytes();
   report.elapsed_ms = Milliseconds(Clock::Monotonic().Now() - started);
   return report;
+}
+
+Result<std::shared_ptr<const kv::KvBlock>> KeepSample(
+    const CompileEnvironment& environment, const LearnRequest& request) {
+  NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows,
+                         ReadRows(environment, request));
+  const llm::KvLayout& layout = environment.access->layout();
+  BlockAccumulator accumulator(layout, *environment.rope,
+                               static_cast<int>(request.tokens.size()));
+  NEXUS_RETURN_IF_ERROR(accumulator.Add(rows));
+  NEXUS_ASSIGN_OR_RETURN(const AccumulatedBlock block, accumulator.Finish());
+  return environment.store->WritePrivate(SpliceContents(
+      MetadataFor(environment, request), request.tokens, layout, block));
 }
 
 }  // namespace nexus::compile

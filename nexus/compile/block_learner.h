@@ -15,11 +15,13 @@
 #define NEXUS_COMPILE_BLOCK_LEARNER_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "nexus/base/result.h"
 #include "nexus/compile/block_compiler.h"
+#include "nexus/kv/block_reader.h"
 #include "nexus/llm/kv_access.h"
 #include "nexus/schema/schema_frame.h"
 
@@ -57,6 +59,12 @@ struct LearnReport {
 // leave it as it was.
 Result<LearnReport> LearnBlock(const CompileEnvironment& environment,
                                const LearnRequest& request);
+
+// The cells as a block of this one sample, which is the caller's alone
+// (BlockStore::WritePrivate): what a conversation keeps of itself must neither
+// change what others splice nor push their blocks out. Errors as LearnBlock.
+Result<std::shared_ptr<const kv::KvBlock>> KeepSample(
+    const CompileEnvironment& environment, const LearnRequest& request);
 
 }  // namespace nexus::compile
 

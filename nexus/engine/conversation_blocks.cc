@@ -1,19 +1,14 @@
 #include "nexus/engine/conversation_blocks.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <random>
 #include <utility>
 
 #include "nexus/kv/block_key.h"
 
 namespace nexus::engine {
 
-std::string NewConversationRecipe(const schema::SchemaFrame& frame) {
-  std::random_device random;
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
-  return "conversation-" + frame.family + "-" + digits;
+std::string ConversationRecipeName(const schema::SchemaFrame& frame) {
+  return "conversation-" + frame.family;
 }
 
 void ConversationBlocks::Keep(std::span<const llm::Token> preceding,

@@ -24,11 +24,10 @@
 
 namespace nexus::engine {
 
-// Compile recipe that no other session has: "conversation-chatml-<16 hex
-// digits>". Blocks of it pass through the store, so that they are written,
-// checked and mapped like all others, and are unlinked at once: the mapping is
-// the session's, and nobody else's store fills up with them.
-std::string NewConversationRecipe(const schema::SchemaFrame& frame);
+// Compile recipe of such blocks: "conversation-chatml". They are written,
+// checked and mapped like all others but never taken into the store: the
+// mapping is the session's, and nobody else's blocks make room for it.
+std::string ConversationRecipeName(const schema::SchemaFrame& frame);
 
 struct ConversationBlock {
   std::shared_ptr<const kv::KvBlock> block;

@@ -386,23 +386,13 @@ bool Session::HoldsBlock(const PromptPlan& plan) const {
 Result<std::shared_ptr<const kv::KvBlock>> Session::Remember(
     const PromptPlan& plan, const schema::ToolSchema& tool) {
   if (!HoldsBlock(plan)) return std::shared_ptr<const kv::KvBlock>();
-  kv::BlockStore& store = *engine_->store();
   compile::LearnRequest request = LearnRequestFor(plan, tool);
-  request.recipe = NewConversationRecipe(engine_->planner().frame());
-  NEXUS_RETURN_IF_ERROR(compile::LearnBlock(engine_->CompileEnvironmentFor(
-                                                kv::BlockKind::kSplice,
-                                                context_.get(), access_.get()),
-                                            request)
-                            .status());
-  const kv::BlockKey key = {
-      .fingerprint = engine_->fingerprint(kv::BlockKind::kSplice).Digest(),
-      .kind = kv::BlockKind::kSplice,
-      .content = kv::SpliceContent(plan.block, request.recipe)};
-  NEXUS_ASSIGN_OR_RETURN(
-      auto block,
-      store.Find(key,
-                 {.expected = &engine_->fingerprint(kv::BlockKind::kSplice)}));
-  NEXUS_RETURN_IF_ERROR(store.Remove(key));
+  request.recipe = ConversationRecipeName(engine_->planner().frame());
+  NEXUS_ASSIGN_OR_RETURN(auto block,
+                         compile::KeepSample(engine_->CompileEnvironmentFor(
+                                                 kv::BlockKind::kSplice,
+                                                 context_.get(), access_.get()),
+                                             request));
   conversation_.Keep(plan.history, block);
   return block;
 }

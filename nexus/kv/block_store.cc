@@ -255,6 +255,16 @@ bool BlockStore::Contains(const BlockKey& key) {
   return !FilesFor(ToHex(key.Digest()), std::nullopt).empty();
 }
 
+Result<std::shared_ptr<const KvBlock>> BlockStore::WritePrivate(
+    const BlockContents& contents) const {
+  const std::string path = TemporaryNameFor(PathOf("private.nxb"));
+  NEXUS_RETURN_IF_ERROR(WriteBlockFile(*fs_, path, contents).status());
+  auto block = KvBlock::Open(path);
+  // A file that can't be unlinked is a leftover, removed at the next start.
+  static_cast<void>(fs_->Remove(path));
+  return block;
+}
+
 Result<std::shared_ptr<const KvBlock>> BlockStore::Put(
     const BlockContents& contents, const BlockPutOptions& options) {
   const BlockKey key = contents.metadata.Key();

@@ -89,6 +89,12 @@ class BlockStore {
   Result<std::shared_ptr<const KvBlock>> Put(
       const BlockContents& contents, const BlockPutOptions& options = {});
 
+  // Writes the block and hands it out without taking it in: the file is
+  // unlinked once it is mapped and read back, so it is the caller's alone, goes
+  // with its last reader, and no block of the store makes room for it.
+  Result<std::shared_ptr<const KvBlock>> WritePrivate(
+      const BlockContents& contents) const;
+
   // Most recently used first.
   Result<std::vector<BlockInfo>> List();
 

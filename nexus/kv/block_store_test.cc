@@ -100,6 +100,33 @@ class BlockStoreTest : public ::testing::Test {
   ScopedTempDir dir_;
 };
 
+TEST_F(BlockStoreTest, APrivateBlockTakesNobodysPlace) {
+  const auto store = OpenStore(FileBytes());  // room for one
+  ASSERT_OK(store->Put(Nth(0).Contents()));
+  const SampleBlock sample = Nth(1);
+  ASSERT_OK_AND_ASSIGN(const auto block,
+                       store->WritePrivate(sample.Contents()));
+  EXPECT_EQ(block->metadata().Key(), sample.Contents().metadata.Key());
+  // No file, no row, nothing evicted; and the mapping still reads.
+  EXPECT_FALSE(std::filesystem::exists(block->path()));
+  EXPECT_FALSE(store->Contains(sample.Contents().metadata.Key()));
+  EXPECT_TRUE(store->Contains(Nth(0).Contents().metadata.Key()));
+  ASSERT_OK_AND_ASSIGN(const auto stored, store->List());
+  EXPECT_THAT(stored, SizeIs(1));
+  EXPECT_EQ(store->TotalBytes(), FileBytes());
+  EXPECT_FALSE(block->tokens().empty());
+}
+
+TEST_F(BlockStoreTest, APrivateBlockOnAFullDiskIsAnError) {
+  FaultFileSystem full;
+  const auto store = OpenStore(1 << 20, &full);
+  full.FailNth(FaultFileSystem::Operation::kAppend, 1,
+               FaultFileSystem::Fault::kNoSpace);
+  EXPECT_FALSE(store->WritePrivate(Nth(0).Contents()).ok());
+  EXPECT_THAT(*FileSystem::Default().ListDir(dir_.path()),
+              ::testing::Not(::testing::Contains(HasSubstr(".nxb"))));
+}
+
 TEST_F(BlockStoreTest, FindsWhatWasPut) {
   const auto store = OpenStore();
   const SampleBlock sample = Nth(1);
