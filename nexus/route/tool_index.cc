@@ -154,6 +154,12 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
     if (options.progress) {
       options.progress(static_cast<int>(end), static_cast<int>(missing.size()));
     }
+    if (options.cancel != nullptr && options.cancel->load()) {
+      SaveCache(fs, known, fingerprint, options);
+      return CancelledError("interrupted after embedding " +
+                            std::to_string(end) + " of " +
+                            std::to_string(missing.size()) + " tools");
+    }
   }
 
   slb_ = std::make_unique<Slb>(embedder.dimension());

@@ -7,6 +7,7 @@
 #ifndef NEXUS_ROUTE_TOOL_INDEX_H_
 #define NEXUS_ROUTE_TOOL_INDEX_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -33,6 +34,9 @@ struct ToolIndexOptions {
   int batch_texts = 32;
   // After each batch: how many of the texts to embed are done.
   std::function<void(int done, int total)> progress;
+  // True: Build ends after the batch with kCancelled; what is embedded is
+  // cached.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 // Thread-safe once built: everything is const.

@@ -1,5 +1,6 @@
 #include "nexus/route/tool_index.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -141,6 +142,20 @@ TEST_F(ToolIndexTest, WhatWasEmbeddedBeforeAnErrorIsKept) {
   ASSERT_OK_AND_ASSIGN(const auto index, Build(SomeTools()));
   EXPECT_EQ(index->cached_count(), 2);
   EXPECT_EQ(index->embedded_count(), 1);
+}
+
+TEST_F(ToolIndexTest, WhatWasEmbeddedBeforeAnInterruptIsKept) {
+  options_.batch_texts = 2;
+  std::atomic<bool> cancel = false;
+  options_.cancel = &cancel;
+  options_.progress = [&](int done, int) { cancel = done >= 2; };
+  const Status status = Build(SomeTools()).status();
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_THAT(status.message(), HasSubstr("2 of"));
+  options_.progress = nullptr;
+  cancel = false;
+  ASSERT_OK_AND_ASSIGN(const auto index, Build(SomeTools()));
+  EXPECT_EQ(index->cached_count(), 2);
 }
 
 TEST_F(ToolIndexTest, ReportsProgress) {
