@@ -111,6 +111,29 @@ def load_bert(model_dir):
     return bert, config
 
 
+def load_tuned(bert, source):
+    """Weights of a training run's best.pt, or of a GGUF that export_gguf.py
+    wrote (rounded, without pooler), into `bert`. Returns what names them."""
+    source = pathlib.Path(source)
+    if source.is_dir():
+        state = torch.load(source / "best.pt")
+        bert.load_state_dict(state["weights"], strict=False)
+        return state["step"]
+    import gguf
+    from convert_encoder import gguf_name
+    found = {t.name: t for t in gguf.GGUFReader(source).tensors}
+    own = bert.state_dict()
+    for name, value in own.items():
+        target = gguf_name(name)
+        if target is None:
+            continue
+        data = gguf.quants.dequantize(found[target].data,
+                                      found[target].tensor_type)
+        own[name] = torch.from_numpy(data.reshape(value.shape).copy())
+    bert.load_state_dict(own)
+    return source.name
+
+
 class Tokens:
     """Texts -> padded batches. Whole texts are tokenized once and kept."""
 

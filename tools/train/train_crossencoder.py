@@ -1,7 +1,7 @@
 """Trains a re-ranker that reads query and tool together.
 
     setsid PYTHON tools/train/train_crossencoder.py --data OUT --model-dir MINILM \
-        --encoder BIENCODER_RUN --run RUN [--steps 800]
+        --encoder BIENCODER_RUN_OR_GGUF --run RUN [--steps 800]
 
 A list is the gold tool and the tools that the tuned bi-encoder takes for it, and an
 empty seat whose logit is 0. Softmax over the list: the gold tool should win, and
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bert import CrossEncoder, Tokens, in_buckets, load_bert
+from bert import CrossEncoder, Tokens, in_buckets, load_bert, load_tuned
 from examples import Mixer, Pool, queries
 from mining import QUERY_TOKENS, draw_negative, mine
 from training import Run, begin, run_parser
@@ -146,8 +146,8 @@ def main():
     parser = run_parser(__doc__, steps=800, learning_rate=5e-5,
                         freeze_layers=1, eval_every=200)
     parser.add_argument("--encoder", type=pathlib.Path, required=True,
-                        help="run of train_biencoder.py: its best.pt mines, and "
-                        "training starts from it")
+                        help="run of train_biencoder.py, or the GGUF exported "
+                        "from one: it mines, and training starts from it")
     parser.add_argument("--batch", type=int, default=8, help="lists a step")
     parser.add_argument("--list", type=int, default=6, help="tools a list")
     parser.add_argument("--withhold", type=float, default=0.15)
@@ -155,8 +155,7 @@ def main():
     begin(args)
 
     bert, config = load_bert(args.model_dir)
-    bert.load_state_dict(torch.load(args.encoder / "best.pt")["weights"],
-                         strict=False)
+    encoder = load_tuned(bert, args.encoder)
     tokens = Tokens(args.model_dir)
     small = args.limit_queries or None
     name = "tuned" + (f".try{small}" if small else "")
@@ -174,7 +173,7 @@ def main():
     options = {k: getattr(args, k) for k in
                ("steps", "batch", "list", "withhold", "lr", "freeze_layers",
                 "seed", "limit_queries")}
-    options["encoder"] = torch.load(args.encoder / "best.pt")["step"]
+    options["encoder"] = encoder
     run = Run(args.run, model, options)
     run.loop(make_step(model, tokens, pool, lists, Mixer(rows, args.seed),
                        options), lambda: calibration(model), args.eval_every)
