@@ -26,6 +26,7 @@ struct CalibrateRouterFlags {
   eval::QueryFilter filter;
   std::vector<int> sizes = {10, 50, 250};
   double precision_percent = 98;
+  int depth = 10;
   std::string cache;
   std::string out;
 };
@@ -59,6 +60,25 @@ Result<std::vector<eval::CalibrationSet>> ReadSets(
   return sets;
 }
 
+Json FiguresJson(const eval::StageFigures& figures) {
+  return {{"top1", figures.top1},
+          {"auto_share", figures.auto_share},
+          {"auto_precision", figures.auto_precision},
+          {"false_route", figures.false_route},
+          {"auroc", figures.auroc}};
+}
+
+Json SecondLookJson(const eval::RouterCalibration& fit) {
+  if (!fit.pairs.has_value()) return nullptr;
+  Json json = FiguresJson(fit.pairs->figures);
+  json["trials"] = fit.pairs->read;
+  for (const eval::BlendPoint& point : fit.pairs->curve) {
+    json["blends_tried"].push_back(
+        {{"blend", point.blend}, {"top1", point.top1}});
+  }
+  return json;
+}
+
 Json Measured(const eval::RouterCalibration& fit,
               const CalibrateRouterFlags& flags) {
   Json curve = Json::array();
@@ -75,12 +95,24 @@ Json Measured(const eval::RouterCalibration& fit,
           {"queries", fit.queries},
           {"trials", fit.trials},
           {"precision_wanted", flags.precision_percent / 100},
-          {"top1", fit.top1},
-          {"auto_share", fit.auto_share},
-          {"auto_precision", fit.auto_precision},
-          {"false_route", fit.false_route},
-          {"auroc", fit.auroc},
-          {"weights_tried", curve}};
+          {"first_look", FiguresJson(fit.figures)},
+          {"weights_tried", curve},
+          {"second_look", SecondLookJson(fit)}};
+}
+
+void PrintHead(const route::GateHead& head, const eval::StageFigures& figures) {
+  std::printf("chance = 1 / (1 + exp(-(%.3f", static_cast<double>(head.bias));
+  for (size_t i = 0; i < route::kGateSignalCount; ++i) {
+    if (head.weights[i] == 0) continue;
+    std::printf(" %+.3f %s", static_cast<double>(head.weights[i]),
+                route::kGateSignalNames[i].data());
+  }
+  std::printf(
+      ")))\nroute from %.4f, abstain below %.4f: %.1f %% routed, %.1f %% of "
+      "them right, %.1f %% of what is out of scope routed, AUROC %.3f\n",
+      static_cast<double>(head.route_at),
+      static_cast<double>(head.abstain_below), 100 * figures.auto_share,
+      100 * figures.auto_precision, 100 * figures.false_route, figures.auroc);
 }
 
 void Print(const route::RouterProfile& profile,
@@ -95,18 +127,18 @@ void Print(const route::RouterProfile& profile,
                 100 * point.top1,
                 point.bm25_weight == fit.bm25_weight ? "  <- taken" : "");
   }
-  std::printf("chance = 1 / (1 + exp(-(%.3f",
-              static_cast<double>(fit.head.bias));
-  for (size_t i = 0; i < route::kGateSignalCount; ++i) {
-    std::printf(" %+.3f %s", static_cast<double>(fit.head.weights[i]),
-                route::kGateSignalNames[i].data());
+  PrintHead(fit.head, fit.figures);
+  if (fit.pairs.has_value()) {
+    std::printf("second look at %d trials, by the first %d tools of each\n",
+                fit.pairs->read, profile.pairs->depth);
+    std::printf("%8s %8s\n", "fused", "top-1");
+    for (const eval::BlendPoint& point : fit.pairs->curve) {
+      std::printf("%8.2f %7.1f%%%s\n", static_cast<double>(point.blend),
+                  100 * point.top1,
+                  point.blend == fit.pairs->blend ? "  <- taken" : "");
+    }
+    PrintHead(fit.pairs->head, fit.pairs->figures);
   }
-  std::printf(
-      ")))\nroute from %.4f, abstain below %.4f: %.1f %% routed, %.1f %% of "
-      "them right, %.1f %% of what is out of scope routed, AUROC %.3f\n",
-      static_cast<double>(fit.head.route_at),
-      static_cast<double>(fit.head.abstain_below), 100 * fit.auto_share,
-      100 * fit.auto_precision, 100 * fit.false_route, fit.auroc);
   std::printf("profile of %s written to %s\n", profile.encoder.c_str(),
               path.c_str());
 }
@@ -120,21 +152,33 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   if (!memory.ok()) return Fail(memory.status());
   auto digest = Sha256OfFile(*path);
   if (!digest.ok()) return Fail(digest.status());
+  auto reranker =
+      LoadRerankerMemory(globals.reranker, globals.threads, flags.cache);
+  if (!reranker.ok()) return Fail(reranker.status());
 
   eval::RouterCalibrationOptions options;
   options.pool_sizes = flags.sizes;
   std::sort(options.pool_sizes.begin(), options.pool_sizes.end());
   options.precision = flags.precision_percent / 100;
   options.cancel = &Interrupted();
+  options.reranker = reranker->memo.get();
+  options.rerank_depth = flags.depth;
   ProgressLine line("reading sets");
   options.progress = [&](int done, int total) {
     line.Update(static_cast<double>(done) / std::max(total, 1),
                 FormatCount(done) + " of " + FormatCount(total));
   };
+  ProgressLine pairs_line("reading pairs");
+  options.pairs_progress = [&](int done, int total) {
+    pairs_line.Update(static_cast<double>(done) / std::max(total, 1),
+                      FormatCount(done) + " of " + FormatCount(total));
+  };
   auto fit =
       eval::CalibrateRouter(std::move(*sets), memory->memo.get(), options);
   line.Done();
+  pairs_line.Done();
   memory->Save();
+  reranker->Save();
   if (!fit.ok()) return Fail(fit.status());
 
   route::RouterProfile profile;
@@ -143,6 +187,15 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   profile.made = UtcDate();
   profile.bm25_weight = fit->bm25_weight;
   profile.head = fit->head;
+  if (fit->pairs.has_value()) {
+    auto pair_digest = Sha256OfFile(globals.reranker);
+    if (!pair_digest.ok()) return Fail(pair_digest.status());
+    profile.pairs = {.reranker = FileName(globals.reranker),
+                     .reranker_sha256 = ToHex(*pair_digest),
+                     .depth = flags.depth,
+                     .blend = fit->pairs->blend,
+                     .head = fit->pairs->head};
+  }
   profile.measured = Measured(*fit, flags);
   const std::string out =
       flags.out.empty() ? route::RouterProfilePath(*path) : flags.out;
@@ -205,6 +258,15 @@ void AddCalibrateRouterCommand(CLI::App* app, Action* action) {
                    "Encoder GGUF to calibrate [the one that comes with nexus]")
       ->envname("NEXUS_ENCODER")
       ->type_name("FILE");
+  command
+      ->add_option("--reranker", globals->reranker,
+                   "Cross-encoder GGUF to calibrate with it, which must stand "
+                   "beside the encoder [none]")
+      ->type_name("FILE");
+  command
+      ->add_option("--depth", flags->depth, "Tools that it reads of each query")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   AddEncoderMemoryFlags(command, globals.get(), &flags->cache);
   command
       ->add_option("-o,--out", flags->out,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "nexus/base/file_system.h"
+#include "nexus/base/hash.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
@@ -133,12 +134,36 @@ Result<std::string> FindEncoder(const GlobalOptions& options) {
                        " isn't beside the program; give --encoder FILE");
 }
 
-std::string CalibrateOptions(const GlobalOptions& options,
-                             const std::string& path,
-                             const llm::Embedder& encoder,
-                             route::RouterOptions* router) {
+namespace {
+
+// The cross-encoder that the profile was made with stands beside the encoder.
+Result<std::string> FindCalibratedReranker(
+    const std::string& encoder_path, const route::RouterProfile::Pairs& pairs) {
+  const std::string path =
+      (std::filesystem::path(encoder_path).parent_path() / pairs.reranker)
+          .string();
+  NEXUS_ASSIGN_OR_RETURN(const Sha256Digest digest, Sha256OfFile(path));
+  if (ToHex(digest) != pairs.reranker_sha256) {
+    return IncompatibleError(
+        path +
+        ": not the re-ranker that the encoder was calibrated with; run "
+        "`nexus calibrate-router` again");
+  }
+  return path;
+}
+
+}  // namespace
+
+RouterGate CalibrateOptions(const GlobalOptions& options,
+                            const std::string& path,
+                            const llm::Embedder& encoder,
+                            route::RouterOptions* router) {
+  RouterGate gate;
   const auto margin_rule = [&](const std::string& why) {
-    return "margin rule, tau " + DumpJson(Json(router->gate.tau)) + why;
+    gate.text = "margin rule, tau " + DumpJson(Json(router->gate.tau)) + why;
+    // A re-ranker that is asked for goes by its own odds.
+    if (options.reranker != "none") gate.reranker = options.reranker;
+    return gate;
   };
   if (options.tau.has_value()) {
     router->gate.tau = static_cast<float>(*options.tau);
@@ -156,9 +181,30 @@ std::string CalibrateOptions(const GlobalOptions& options,
   }
   router->bm25_weight = profile->bm25_weight;
   router->gate.head = profile->head;
-  return "calibrated head, route from a chance of " +
-         DumpJson(Json(profile->head.route_at)) + ", words weigh " +
-         DumpJson(Json(profile->bm25_weight));
+  gate.text = "calibrated head, route from a chance of " +
+              DumpJson(Json(profile->head.route_at)) + ", words weigh " +
+              DumpJson(Json(profile->bm25_weight));
+  if (options.reranker == "none") return gate;
+  if (!options.reranker.empty()) {
+    gate.reranker = options.reranker;
+    gate.text += "; a re-ranker by its odds, uncalibrated";
+    return gate;
+  }
+  if (!profile->pairs.has_value()) return gate;
+  auto found = FindCalibratedReranker(path, *profile->pairs);
+  if (!found.ok()) {
+    gate.problem = found.status();
+    return gate;
+  }
+  gate.reranker = std::move(found).value();
+  router->rerank_depth = profile->pairs->depth;
+  router->pairs.blend = profile->pairs->blend;
+  router->pairs.head = profile->pairs->head;
+  gate.text += "; then " + profile->pairs->reranker + " over " +
+               std::to_string(profile->pairs->depth) +
+               " tools, route from a chance of " +
+               DumpJson(Json(profile->pairs->head.route_at));
+  return gate;
 }
 
 RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options) {
@@ -175,7 +221,17 @@ RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options) {
   }
   encoder.embedder = std::move(embedder).value();
   encoder.path = std::move(path).value();
-  CalibrateOptions(options, encoder.path, *encoder.embedder, &encoder.router);
+  RouterGate gate = CalibrateOptions(options, encoder.path, *encoder.embedder,
+                                     &encoder.router);
+  encoder.problem = std::move(gate.problem);
+  if (gate.reranker.empty()) return encoder;
+  auto reranker =
+      llm::LoadReranker({.path = gate.reranker, .threads = options.threads});
+  if (reranker.ok()) {
+    encoder.reranker = std::move(reranker).value();
+  } else {
+    encoder.problem = reranker.status();
+  }
   return encoder;
 }
 
@@ -186,10 +242,15 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
   RoutingEncoder encoder = LoadRoutingEncoder(options);
   Routing routing;
   routing.embedder = std::move(encoder.embedder);
+  routing.reranker = std::move(encoder.reranker);
   routing.note = encoder.problem.message();
-  // An encoder that was asked for by name must not be replaced silently.
+  // What was asked for by name must not be replaced silently.
   if (routing.embedder == nullptr && !options.encoder.empty()) {
     return NotFoundError(routing.note);
+  }
+  if (routing.reranker == nullptr && !options.reranker.empty() &&
+      options.reranker != "none" && !encoder.problem.ok()) {
+    return encoder.problem;
   }
   ProgressLine line("embedding tools");
   NEXUS_ASSIGN_OR_RETURN(
@@ -203,8 +264,9 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
                        }}));
   line.Done();
   for (const std::string& warning : index->warnings()) Note(warning);
-  routing.router = std::make_unique<route::Router>(
-      std::move(index), routing.embedder.get(), encoder.router);
+  routing.router =
+      std::make_unique<route::Router>(std::move(index), routing.embedder.get(),
+                                      encoder.router, routing.reranker.get());
   return routing;
 }
 

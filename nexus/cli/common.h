@@ -18,6 +18,7 @@
 #include "nexus/engine/engine.h"
 #include "nexus/engine/session.h"
 #include "nexus/llm/embedder.h"
+#include "nexus/llm/reranker.h"
 #include "nexus/mcp/catalog.h"
 #include "nexus/route/router.h"
 #include "nexus/schema/tool_schema.h"
@@ -32,6 +33,8 @@ struct GlobalOptions {
   std::string model;  // name or path; empty: the default model
   std::string store;
   std::string encoder;
+  // Path, "none", or empty: the one that was calibrated with the encoder.
+  std::string reranker;
   std::vector<std::string> mcp_files;
   std::string tools_file;
   std::string flash_attention = "auto";
@@ -72,15 +75,22 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
 Result<std::string> FindEncoder(const GlobalOptions& options);
 
 // What was calibrated for the encoder at `path`, unless --tau asks for the
-// margin rule; the text says which and why, for people.
-std::string CalibrateOptions(const GlobalOptions& options,
-                             const std::string& path,
-                             const llm::Embedder& encoder,
-                             route::RouterOptions* router);
+// margin rule, goes into `router`.
+struct RouterGate {
+  std::string text;      // which and why, for people
+  std::string reranker;  // path of the cross-encoder to load; empty: none
+  Status problem;        // why a wanted one can't be had
+};
+RouterGate CalibrateOptions(const GlobalOptions& options,
+                            const std::string& path,
+                            const llm::Embedder& encoder,
+                            route::RouterOptions* router);
 
-// What routing goes by: the encoder, and what was calibrated for it.
+// What routing goes by: the encoder, the cross-encoder, and what was calibrated
+// for them.
 struct RoutingEncoder {
   std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, problem says why
+  std::unique_ptr<llm::Reranker> reranker;  // null: none, or problem says why
   Status problem;
   std::string path;
   route::RouterOptions router;
@@ -91,6 +101,7 @@ std::string EmbeddingCachePath();
 
 struct Routing {
   std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, note says why
+  std::unique_ptr<llm::Reranker> reranker;  // may be null
   std::unique_ptr<route::Router> router;
   std::string note;
 };

@@ -108,10 +108,35 @@ void CheckRouting(const GlobalOptions& globals, Report* report) {
               *path + ", " + std::to_string((*encoder)->dimension()) +
                   " dimensions, a query in " + FormatMs(best_ms));
   route::RouterOptions router;
-  report->Add("gate", State::kOn,
-              CalibrateOptions(globals, *path, **encoder, &router));
-  report->Add("reranker", State::kOff,
-              "no cross-encoder yet: close calls go by the fused order");
+  const RouterGate gate = CalibrateOptions(globals, *path, **encoder, &router);
+  report->Add("gate", State::kOn, gate.text);
+  if (!gate.problem.ok()) {
+    report->Add("reranker", State::kProblem, gate.problem.message());
+    return;
+  }
+  if (gate.reranker.empty()) {
+    report->Add("reranker", State::kOff,
+                "none is calibrated with this encoder: close calls go by the "
+                "fused order");
+    return;
+  }
+  auto reranker = llm::LoadReranker({.path = gate.reranker});
+  if (!reranker.ok()) {
+    report->Add("reranker", State::kProblem, reranker.status().message());
+    return;
+  }
+  const std::vector<std::string> tools(static_cast<size_t>(router.rerank_depth),
+                                       "get_weather current weather of a city");
+  const auto start = Clock::Monotonic().Now();
+  const auto scores = (*reranker)->Score(query.front(), tools);
+  if (!scores.ok()) {
+    report->Add("reranker", State::kProblem, scores.status().message());
+    return;
+  }
+  report->Add("reranker", State::kOn,
+              gate.reranker + ", " + std::to_string(tools.size()) +
+                  " short tools in " +
+                  FormatMs(Milliseconds(Clock::Monotonic().Now() - start)));
 }
 
 void AddProfile(const engine::Engine& engine, Report* report) {

@@ -29,6 +29,28 @@ Result<EncoderMemory> LoadEncoderMemory(const std::string& path, int threads,
   return memory;
 }
 
+void RerankerMemory::Save() const {
+  if (cache.empty() || memo == nullptr || memo->scored_count() == 0) return;
+  const Status saved = memo->Save(FileSystem::Default(), cache);
+  if (!saved.ok()) Note(saved.message());
+}
+
+Result<RerankerMemory> LoadRerankerMemory(const std::string& path, int threads,
+                                          const std::string& cache) {
+  RerankerMemory memory;
+  if (path.empty()) return memory;
+  NEXUS_ASSIGN_OR_RETURN(memory.reranker,
+                         llm::LoadReranker({.path = path, .threads = threads}));
+  memory.memo = std::make_unique<eval::MemoReranker>(memory.reranker.get());
+  if (cache.empty()) return memory;
+  memory.cache = cache + ".pairs";
+  const Status loaded = memory.memo->Load(FileSystem::Default(), memory.cache);
+  if (!loaded.ok() && loaded.code() != StatusCode::kNotFound) {
+    Note(loaded.message() + "; made anew");
+  }
+  return memory;
+}
+
 void AddEncoderMemoryFlags(CLI::App* command, GlobalOptions* globals,
                            std::string* cache) {
   command

@@ -11,7 +11,9 @@
 #include "nexus/base/result.h"
 #include "nexus/cli/common.h"
 #include "nexus/eval/memo_embedder.h"
+#include "nexus/eval/memo_reranker.h"
 #include "nexus/llm/embedder.h"
+#include "nexus/llm/reranker.h"
 
 namespace nexus::cli {
 
@@ -29,6 +31,17 @@ struct EncoderMemory {
 // made anew.
 Result<EncoderMemory> LoadEncoderMemory(const std::string& path, int threads,
                                         const std::string& cache = {});
+
+// The same for a cross-encoder; its scores are kept in CACHE.pairs.
+struct RerankerMemory {
+  std::unique_ptr<llm::Reranker> reranker;  // null: there was no path
+  std::unique_ptr<eval::MemoReranker> memo;
+  std::string cache;
+
+  void Save() const;
+};
+Result<RerankerMemory> LoadRerankerMemory(const std::string& path, int threads,
+                                          const std::string& cache = {});
 
 // --cache, --threads.
 void AddEncoderMemoryFlags(CLI::App* command, GlobalOptions* globals,

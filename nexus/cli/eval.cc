@@ -132,6 +132,7 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   queries = eval::FilterQueries(std::move(queries), flags.filter);
 
   EncoderMemory encoder, baseline, neighbour;
+  RerankerMemory reranker;
   if (!flags.words_only) {
     NEXUS_ASSIGN_OR_RETURN(globals->encoder, FindEncoder(*globals));
     NEXUS_ASSIGN_OR_RETURN(
@@ -156,8 +157,15 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   options.near_miss = flags.near_miss;
   options.latency_queries = flags.latency_queries;
   if (encoder.encoder != nullptr) {
-    flags_found->gate = CalibrateOptions(*globals, globals->encoder,
-                                         *encoder.encoder, &options.router);
+    RouterGate gate = CalibrateOptions(*globals, globals->encoder,
+                                       *encoder.encoder, &options.router);
+    NEXUS_RETURN_IF_ERROR(gate.problem);
+    flags_found->gate = std::move(gate.text);
+    NEXUS_ASSIGN_OR_RETURN(
+        reranker,
+        LoadRerankerMemory(gate.reranker, globals->threads, flags.cache));
+    models.reranker = reranker.memo.get();
+    models.uncached_reranker = reranker.reranker.get();
   }
   options.cancel = &Interrupted();
   if (flags.count_tokens) {
@@ -178,6 +186,7 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
                                    options);
   routing.Done();
   encoder.Save();
+  reranker.Save();
   return study;
 }
 

@@ -75,6 +75,13 @@ void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
       ->envname("NEXUS_ENCODER")
       ->type_name("FILE");
   command
+      ->add_option("--reranker", globals->reranker,
+                   "Cross-encoder GGUF that reads the candidates of a close "
+                   "call, or none [the one that was calibrated with the "
+                   "encoder]")
+      ->envname("NEXUS_RERANKER")
+      ->type_name("FILE");
+  command
       ->add_option("--tau", globals->tau,
                    "Gate by the margin rule: route when the best tool is ahead "
                    "by this cosine [what was calibrated for the encoder, else "

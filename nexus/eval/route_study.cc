@@ -87,6 +87,7 @@ Status Study::Prepare(std::vector<schema::ToolSchema> tools,
   }
   route::ToolIndexOptions index_options;
   index_options.progress = options_.embedding_progress;
+  index_options.cancel = options_.cancel;
   NEXUS_ASSIGN_OR_RETURN(
       study_.registry, route::ToolIndex::Build(std::move(tools),
                                                models_.encoder, index_options));
@@ -177,7 +178,7 @@ Result<RouteTrial> Study::Decide(size_t query, const BuiltPool& pool) const {
   trial.rule = decision.rule;
   trial.margin = decision.margin;
   trial.reranked = decision.outcome == route::Outcome::kRerank ||
-                   decision.rule == "reranked";
+                   decision.rule.starts_with("pair-");
   NEXUS_RETURN_IF_ERROR(ReadSignals(text, pool, &trial));
 
   BaselineRankings::Orders orders =
@@ -223,7 +224,7 @@ Status Study::MeasureLatency(size_t query, const BuiltPool& pool,
       models_.encoder != nullptr ? models_.uncached : nullptr;
   if (models_.encoder != nullptr && encoder == nullptr) return Status::Ok();
   const route::Router router(pool.index, encoder, options_.router,
-                             models_.reranker);
+                             models_.uncached_reranker);
   NEXUS_ASSIGN_OR_RETURN(const route::RouteDecision decision,
                          router.Route(study_.labels.queries[query].text));
   point->timings.push_back(decision.timings);

@@ -45,7 +45,8 @@ struct RouteStudyModels {
   llm::Embedder* uncached = nullptr;   // the same, for latency; null: none
   llm::Embedder* baseline = nullptr;   // un-tuned; null: `encoder`
   llm::Embedder* neighbour = nullptr;  // chooses neighbours; null: BM25
-  route::Reranker* reranker = nullptr;
+  llm::Reranker* reranker = nullptr;   // remembers (MemoReranker)
+  llm::Reranker* uncached_reranker = nullptr;  // the same, for latency
 };
 
 enum class QueryKind { kInScope, kOutOfScope, kNearMiss };

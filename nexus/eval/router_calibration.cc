@@ -11,6 +11,7 @@
 #include "nexus/eval/route_summary.h"
 #include "nexus/eval/tool_pool.h"
 #include "nexus/route/fusion.h"
+#include "nexus/route/pair_gate.h"
 
 namespace nexus::eval {
 namespace {
@@ -33,6 +34,19 @@ struct SetScores {
   std::vector<std::vector<float>> bm25;   // [query][tool]
 };
 
+// What a stage's head is asked about, one row a trial that reaches it.
+struct StageRows {
+  std::vector<size_t> trials;
+  std::vector<int> best;  // tools
+  std::vector<route::GateSignals> signals;
+};
+
+// What an earlier stage has decided, [trial].
+struct Routed {
+  std::vector<uint8_t> yes;
+  std::vector<int> best;
+};
+
 class Calibrator {
  public:
   Calibrator(llm::Embedder* encoder, const RouterCalibrationOptions& options)
@@ -49,18 +63,27 @@ class Calibrator {
   };
   Choice Choose(const Trial& trial, float bm25_weight) const;
   bool IsRight(const Trial& trial, int tool) const;
+  // Right, and the only tool that was needed: it may be routed.
+  bool MayRoute(const Trial& trial, int tool) const;
+  double MeanTop1(std::span<const int> best) const;  // [trial]
   void FitWeight(RouterCalibration* fit) const;
-  void FitHead(RouterCalibration* fit) const;
-  void ChooseThresholds(std::span<const double> chances,
-                        const LogisticData& data, RouterCalibration* fit) const;
-  route::GateSignals Signals(const Trial& trial, const Choice& choice) const;
-  // What each trial counts: sets alike, out of scope by the traffic's share.
-  std::vector<double> TrialWeights() const;
+  // The second look at what the first stage neither routed nor turned away.
+  Status FitPairs(const Routed& first, RouterCalibration* fit) const;
+  route::GateHead FitHead(const StageRows& rows, const Routed& earlier,
+                          StageFigures* figures) const;
+  void ChooseThresholds(std::span<const double> chances, const StageRows& rows,
+                        const Routed& earlier, route::GateHead* head,
+                        StageFigures* figures) const;
+  route::SignalInput FirstSignals(const Trial& trial,
+                                  const Choice& choice) const;
+  void WeighTrials();
 
   llm::Embedder& encoder_;
   const RouterCalibrationOptions& options_;
   std::vector<SetScores> sets_;
   std::vector<Trial> trials_;
+  // What each trial counts: sets alike, out of scope by the traffic's share.
+  std::vector<double> weights_;
 };
 
 Status Calibrator::AddQuery(size_t query, PoolMaker* pools, SetScores* set) {
@@ -107,7 +130,8 @@ Status Calibrator::AddQuery(size_t query, PoolMaker* pools, SetScores* set) {
 Status Calibrator::AddSet(CalibrationSet set) {
   SetScores scores;
   NEXUS_ASSIGN_OR_RETURN(
-      scores.index, route::ToolIndex::Build(std::move(set.tools), &encoder_));
+      scores.index, route::ToolIndex::Build(std::move(set.tools), &encoder_,
+                                            {.cancel = options_.cancel}));
   scores.labels = ResolveGold(*scores.index, std::move(set.queries));
   PoolMaker pools(*scores.index, NearestByBm25(*scores.index));
   for (size_t q = 0; q < scores.labels.queries.size(); ++q) {
@@ -140,54 +164,73 @@ bool Calibrator::IsRight(const Trial& trial, int tool) const {
   return trial.in_scope && gold.IsRight(tool);
 }
 
+bool Calibrator::MayRoute(const Trial& trial, int tool) const {
+  return IsRight(trial, tool) &&
+         !sets_[trial.set].labels.gold[trial.query].several_needed();
+}
+
+double Calibrator::MeanTop1(std::span<const int> best) const {
+  std::vector<double> right(sets_.size(), 0), asked(sets_.size(), 0);
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    if (!trials_[t].in_scope) continue;
+    asked[trials_[t].set] += 1;
+    right[trials_[t].set] += IsRight(trials_[t], best[t]) ? 1 : 0;
+  }
+  double top1 = 0;
+  int counted = 0;
+  for (size_t s = 0; s < sets_.size(); ++s) {
+    if (asked[s] <= 0) continue;
+    top1 += right[s] / asked[s];
+    ++counted;
+  }
+  return top1 / std::max(counted, 1);
+}
+
+// The middle of a hill rather than its luckiest point.
+template <typename Point>
+const Point& MiddleOfTheHill(const std::vector<Point>& curve) {
+  size_t found = 0;
+  double best = -1;
+  for (size_t i = 0; i < curve.size(); ++i) {
+    const size_t before = i == 0 ? 0 : i - 1;
+    const size_t after = std::min(i + 1, curve.size() - 1);
+    const double smooth =
+        curve[before].top1 + curve[i].top1 + curve[after].top1;
+    if (smooth > best) {
+      best = smooth;
+      found = i;
+    }
+  }
+  return curve[found];
+}
+
 void Calibrator::FitWeight(RouterCalibration* fit) const {
   for (int step = 0; step <= kWeightSteps; ++step) {
     const float weight =
         static_cast<float>(step) / static_cast<float>(kWeightSteps);
-    std::vector<double> right(sets_.size(), 0), asked(sets_.size(), 0);
+    std::vector<int> best;
     for (const Trial& trial : trials_) {
-      if (!trial.in_scope) continue;
-      asked[trial.set] += 1;
-      right[trial.set] += IsRight(trial, Choose(trial, weight).best) ? 1 : 0;
+      best.push_back(Choose(trial, weight).best);
     }
-    WeightPoint point;
-    point.bm25_weight = weight;
-    int counted = 0;
-    for (size_t s = 0; s < sets_.size(); ++s) {
-      if (asked[s] <= 0) continue;
-      point.top1 += right[s] / asked[s];
-      ++counted;
-    }
-    point.top1 /= std::max(counted, 1);
-    fit->curve.push_back(point);
+    fit->curve.push_back({weight, MeanTop1(best)});
   }
-  // The middle of a hill rather than its luckiest point.
-  double best = -1;
-  for (size_t i = 0; i < fit->curve.size(); ++i) {
-    const size_t before = i == 0 ? 0 : i - 1;
-    const size_t after = std::min(i + 1, fit->curve.size() - 1);
-    const double smooth =
-        fit->curve[before].top1 + fit->curve[i].top1 + fit->curve[after].top1;
-    if (smooth > best) {
-      best = smooth;
-      fit->bm25_weight = fit->curve[i].bm25_weight;
-      fit->top1 = fit->curve[i].top1;
-    }
-  }
+  const WeightPoint& taken = MiddleOfTheHill(fit->curve);
+  fit->bm25_weight = taken.bm25_weight;
+  fit->figures.top1 = taken.top1;
 }
 
-route::GateSignals Calibrator::Signals(const Trial& trial,
-                                       const Choice& choice) const {
+route::SignalInput Calibrator::FirstSignals(const Trial& trial,
+                                            const Choice& choice) const {
   const SetScores& set = sets_[trial.set];
-  return route::ReadSignals({.dense = set.dense[trial.query],
-                             .bm25 = set.bm25[trial.query],
-                             .blended = choice.blended,
-                             .scope = trial.scope,
-                             .twin_class = set.index->twin_class(),
-                             .best = choice.best});
+  return {.dense = set.dense[trial.query],
+          .bm25 = set.bm25[trial.query],
+          .blended = choice.blended,
+          .scope = trial.scope,
+          .twin_class = set.index->twin_class(),
+          .best = choice.best};
 }
 
-std::vector<double> Calibrator::TrialWeights() const {
+void Calibrator::WeighTrials() {
   std::vector<std::array<double, 2>> counts(sets_.size(), {0, 0});
   for (const Trial& trial : trials_) {
     counts[trial.set][trial.in_scope ? 1 : 0] += 1;
@@ -198,20 +241,19 @@ std::vector<double> Calibrator::TrialWeights() const {
       if (count[side] > 0) sets_with[side] += 1;
     }
   }
-  std::vector<double> weights;
-  weights.reserve(trials_.size());
+  weights_.clear();
   for (const Trial& trial : trials_) {
     const size_t side = trial.in_scope ? 1 : 0;
     const double share =
         trial.in_scope ? 1 - kOutOfScopeTraffic : kOutOfScopeTraffic;
-    weights.push_back(share / sets_with[side] / counts[trial.set][side]);
+    weights_.push_back(share / sets_with[side] / counts[trial.set][side]);
   }
-  return weights;
 }
 
 void Calibrator::ChooseThresholds(std::span<const double> chances,
-                                  const LogisticData& data,
-                                  RouterCalibration* fit) const {
+                                  const StageRows& rows, const Routed& earlier,
+                                  route::GateHead* head,
+                                  StageFigures* figures) const {
   std::vector<size_t> order(chances.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -219,68 +261,140 @@ void Calibrator::ChooseThresholds(std::span<const double> chances,
   // Nothing is routed unless the first so many keep the precision too: one
   // lucky trial is no threshold.
   const size_t fewest = std::min<size_t>(50, order.size());
+  double all_in_scope = 0, all_others = 0;
   double routed = 0, right = 0, in_scope = 0, astray = 0;
-  double all_in_scope = 0, all_others = 0, all_right = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const bool inside = trials_[i].in_scope;
-    (inside ? all_in_scope : all_others) += data.weight[i];
-    all_right += data.yes[i] != 0 ? data.weight[i] : 0;
+  const auto route = [&](size_t t, int best) {
+    routed += weights_[t];
+    right += MayRoute(trials_[t], best) ? weights_[t] : 0;
+    (trials_[t].in_scope ? in_scope : astray) += weights_[t];
+  };
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    (trials_[t].in_scope ? all_in_scope : all_others) += weights_[t];
+    if (earlier.yes[t] != 0) route(t, earlier.best[t]);
   }
-  fit->head.route_at = 1;
+  const auto note = [&] {
+    figures->auto_share = all_in_scope > 0 ? in_scope / all_in_scope : 0;
+    figures->auto_precision = routed > 0 ? right / routed : 0;
+    figures->false_route = all_others > 0 ? astray / all_others : 0;
+  };
+  note();
+  head->route_at = 1;
+  double all_right = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    const size_t t = order[i];
-    routed += data.weight[t];
-    right += data.yes[t] != 0 ? data.weight[t] : 0;
-    in_scope += trials_[t].in_scope ? data.weight[t] : 0;
-    astray += trials_[t].in_scope ? 0 : data.weight[t];
+    const size_t t = rows.trials[order[i]];
+    const int best = rows.best[order[i]];
+    route(t, best);
+    const bool yes = MayRoute(trials_[t], best);
+    all_right += yes ? weights_[t] : 0;
     // Lower than a right trial there is nothing to gain.
-    if (data.yes[t] == 0 || i + 1 < fewest ||
-        right < options_.precision * routed ||
+    if (!yes || i + 1 < fewest || right < options_.precision * routed ||
         astray > options_.false_route * all_others) {
       continue;
     }
-    fit->head.route_at = static_cast<float>(chances[t]);
-    fit->auto_share = all_in_scope > 0 ? in_scope / all_in_scope : 0;
-    fit->auto_precision = right / routed;
-    fit->false_route = all_others > 0 ? astray / all_others : 0;
+    head->route_at = static_cast<float>(chances[order[i]]);
+    note();
   }
   double lost = 0;
-  fit->head.abstain_below = 0;
+  head->abstain_below = 0;
   for (size_t i = order.size(); i-- > 0;) {
-    const size_t t = order[i];
-    lost += data.yes[t] != 0 ? data.weight[t] : 0;
+    const size_t t = rows.trials[order[i]];
+    if (MayRoute(trials_[t], rows.best[order[i]])) lost += weights_[t];
     if (lost > options_.lost * all_right) break;
-    fit->head.abstain_below =
-        std::min(static_cast<float>(chances[t]), fit->head.route_at);
+    head->abstain_below =
+        std::min(static_cast<float>(chances[order[i]]), head->route_at);
   }
 }
 
-void Calibrator::FitHead(RouterCalibration* fit) const {
+route::GateHead Calibrator::FitHead(const StageRows& rows,
+                                    const Routed& earlier,
+                                    StageFigures* figures) const {
   LogisticData data;
   data.columns = route::kGateSignalCount;
-  data.weight = TrialWeights();
-  std::vector<route::GateSignals> signals;
-  for (const Trial& trial : trials_) {
-    const Choice choice = Choose(trial, fit->bm25_weight);
-    signals.push_back(Signals(trial, choice));
-    data.rows.insert(data.rows.end(), signals.back().begin(),
-                     signals.back().end());
-    const Gold& gold = sets_[trial.set].labels.gold[trial.query];
-    data.yes.push_back(
-        IsRight(trial, choice.best) && !gold.several_needed() ? 1 : 0);
+  for (size_t i = 0; i < rows.trials.size(); ++i) {
+    const size_t t = rows.trials[i];
+    data.weight.push_back(weights_[t]);
+    data.rows.insert(data.rows.end(), rows.signals[i].begin(),
+                     rows.signals[i].end());
+    data.yes.push_back(MayRoute(trials_[t], rows.best[i]) ? 1 : 0);
   }
   const LogisticFit found = FitLogistic(data, kRidge);
+  route::GateHead head;
   for (size_t i = 0; i < route::kGateSignalCount; ++i) {
-    fit->head.weights[i] = static_cast<float>(found.weights[i]);
+    head.weights[i] = static_cast<float>(found.weights[i]);
   }
-  fit->head.bias = static_cast<float>(found.bias);
+  head.bias = static_cast<float>(found.bias);
   std::vector<double> chances, yes, no;
-  for (size_t i = 0; i < trials_.size(); ++i) {
-    chances.push_back(static_cast<double>(fit->head.Chance(signals[i])));
+  for (size_t i = 0; i < rows.trials.size(); ++i) {
+    chances.push_back(static_cast<double>(head.Chance(rows.signals[i])));
     (data.yes[i] != 0 ? yes : no).push_back(chances.back());
   }
-  fit->auroc = AreaUnderRoc(yes, no);
-  ChooseThresholds(chances, data, fit);
+  figures->auroc = AreaUnderRoc(yes, no);
+  ChooseThresholds(chances, rows, earlier, &head, figures);
+  return head;
+}
+
+Status Calibrator::FitPairs(const Routed& first, RouterCalibration* fit) const {
+  // One trial that comes to the second look, and what was read.
+  struct SecondLook {
+    size_t trial = 0;
+    Choice choice;
+    std::vector<int> tools;
+    std::vector<float> scores;
+  };
+  std::vector<SecondLook> looks;
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    if (options_.cancel != nullptr && options_.cancel->load()) {
+      return CancelledError("interrupted");
+    }
+    if (options_.pairs_progress) {
+      options_.pairs_progress(static_cast<int>(t),
+                              static_cast<int>(trials_.size()));
+    }
+    if (first.yes[t] != 0) continue;
+    const Trial& trial = trials_[t];
+    const SetScores& set = sets_[trial.set];
+    SecondLook look;
+    look.trial = t;
+    look.choice = Choose(trial, fit->bm25_weight);
+    look.tools = route::RankTools(look.choice.blended, trial.scope,
+                                  {.depth = options_.rerank_depth});
+    std::vector<std::string> texts;
+    for (const int tool : look.tools) {
+      texts.push_back(set.index->search_text(tool));
+    }
+    NEXUS_ASSIGN_OR_RETURN(
+        look.scores,
+        options_.reranker->Score(set.labels.queries[trial.query].text, texts));
+    looks.push_back(std::move(look));
+  }
+  const auto input = [&](const SecondLook& look) {
+    return route::PairInput{
+        .tools = look.tools,
+        .scores = look.scores,
+        .first = FirstSignals(trials_[look.trial], look.choice)};
+  };
+  PairCalibration& pairs = fit->pairs.emplace();
+  pairs.read = static_cast<int>(looks.size());
+  for (const float blend : {0.0F, 1.0F, 2.0F, 4.0F, 8.0F, 16.0F, 32.0F}) {
+    std::vector<int> best = first.best;
+    for (const SecondLook& look : looks) {
+      best[look.trial] =
+          look.tools[route::OrderByPairs(input(look), blend).front()];
+    }
+    pairs.curve.push_back({blend, MeanTop1(best)});
+  }
+  const BlendPoint& taken = MiddleOfTheHill(pairs.curve);
+  pairs.blend = taken.blend;
+  pairs.figures.top1 = taken.top1;
+  StageRows rows;
+  for (const SecondLook& look : looks) {
+    const size_t best = route::OrderByPairs(input(look), pairs.blend).front();
+    rows.trials.push_back(look.trial);
+    rows.best.push_back(look.tools[best]);
+    rows.signals.push_back(route::ReadPairSignals(input(look), best));
+  }
+  pairs.head = FitHead(rows, first, &pairs.figures);
+  return Status::Ok();
 }
 
 Result<RouterCalibration> Calibrator::Fit() {
@@ -298,8 +412,26 @@ Result<RouterCalibration> Calibrator::Fit() {
         "no query has a label that its registry knows, or all name their "
         "tool: there is nothing to learn from");
   }
+  WeighTrials();
   FitWeight(&fit);
-  FitHead(&fit);
+  StageRows rows;
+  Routed none = {.yes = std::vector<uint8_t>(trials_.size(), 0), .best = {}};
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    const Choice choice = Choose(trials_[t], fit.bm25_weight);
+    rows.trials.push_back(t);
+    rows.best.push_back(choice.best);
+    rows.signals.push_back(
+        route::ReadSignals(FirstSignals(trials_[t], choice)));
+  }
+  none.best = rows.best;
+  fit.head = FitHead(rows, none, &fit.figures);
+  if (options_.reranker == nullptr) return fit;
+  fit.head.abstain_below = 0;  // the second look knows better
+  Routed first = none;
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    first.yes[t] = fit.head.Chance(rows.signals[t]) >= fit.head.route_at;
+  }
+  NEXUS_RETURN_IF_ERROR(FitPairs(first, &fit));
   return fit;
 }
 

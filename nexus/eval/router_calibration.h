@@ -1,5 +1,6 @@
-// RouterCalibration: the weight of words beside cosines, and the gate's head,
-// learnt for one encoder from labelled queries.
+// RouterCalibration: the weight of words beside cosines, the gate's head, and
+// the same for a cross-encoder's second look, learnt for one encoder (and one
+// cross-encoder) from labelled queries.
 //
 // Each query is asked over pools of several sizes, half of their tools the
 // right one's neighbours by BM25, and over the whole registry; once more
@@ -11,13 +12,14 @@
 
 #include <atomic>
 #include <functional>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nexus/base/result.h"
 #include "nexus/eval/query_file.h"
 #include "nexus/llm/embedder.h"
+#include "nexus/llm/reranker.h"
 #include "nexus/route/gate_head.h"
 #include "nexus/schema/tool_schema.h"
 
@@ -37,7 +39,11 @@ struct RouterCalibrationOptions {
   double false_route = 0.05;
   // At most this share of right first choices may be abstained from.
   double lost = 0.02;
-  std::function<void(int done, int total)> progress;  // sets
+  // Second look; null: none. It reads the first `rerank_depth` of each trial.
+  llm::Reranker* reranker = nullptr;
+  int rerank_depth = 10;
+  std::function<void(int done, int total)> progress;        // sets
+  std::function<void(int done, int total)> pairs_progress;  // trials
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -46,19 +52,38 @@ struct WeightPoint {
   double top1 = 0;  // mean over sets
 };
 
-struct RouterCalibration {
-  float bm25_weight = 0;
-  route::GateHead head;
-  std::vector<WeightPoint> curve;
-  int sets = 0;
-  int queries = 0;
-  int trials = 0;
-  // On the queries that it was learnt from, at the protocol's traffic.
-  double top1 = 0;
+// On the queries that it was learnt from, at the protocol's traffic. Of the
+// second look: with what the first has routed already.
+struct StageFigures {
+  double top1 = 0;  // mean over sets
   double auto_share = 0;
   double auto_precision = 0;
   double false_route = 0;  // of near misses and what is out of scope
   double auroc = 0;        // chance of right trials against others
+};
+
+struct BlendPoint {
+  float blend = 0;
+  double top1 = 0;  // mean over sets
+};
+
+struct PairCalibration {
+  float blend = 0;
+  route::GateHead head;
+  StageFigures figures;
+  std::vector<BlendPoint> curve;
+  int read = 0;  // trials that came to the second look
+};
+
+struct RouterCalibration {
+  float bm25_weight = 0;
+  route::GateHead head;
+  StageFigures figures;
+  std::optional<PairCalibration> pairs;
+  std::vector<WeightPoint> curve;
+  int sets = 0;
+  int queries = 0;
+  int trials = 0;
 };
 
 // kInvalidArgument: nothing to learn from. kCancelled. Errors of the encoder.

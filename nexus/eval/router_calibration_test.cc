@@ -1,6 +1,7 @@
 // Calibration over a tiny registry, where it is known what must be learnt.
 #include "nexus/eval/router_calibration.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "gtest/gtest.h"
@@ -51,12 +52,67 @@ TEST(CalibrateRouterTest, SeparatesTheRightFromTheNearMiss) {
   // Three pools a query, and its near misses.
   EXPECT_EQ(fit.trials, 3 * (20 + 20 + 5));
   EXPECT_EQ(fit.curve.size(), 21U);
-  EXPECT_DOUBLE_EQ(fit.top1, 1);
-  EXPECT_GT(fit.auroc, 0.99);
-  EXPECT_DOUBLE_EQ(fit.auto_share, 1);
-  EXPECT_DOUBLE_EQ(fit.auto_precision, 1);
-  EXPECT_DOUBLE_EQ(fit.false_route, 0);
+  EXPECT_DOUBLE_EQ(fit.figures.top1, 1);
+  EXPECT_GT(fit.figures.auroc, 0.99);
+  EXPECT_DOUBLE_EQ(fit.figures.auto_share, 1);
+  EXPECT_DOUBLE_EQ(fit.figures.auto_precision, 1);
+  EXPECT_DOUBLE_EQ(fit.figures.false_route, 0);
   EXPECT_GE(fit.head.route_at, fit.head.abstain_below);
+}
+
+// Knows the right tool by its word, and that "zebra" is nobody's.
+class WordReranker : public llm::Reranker {
+ public:
+  Result<std::vector<float>> Score(
+      std::string_view query, std::span<const std::string> documents) override {
+    if (!error.ok()) return error;
+    largest = std::max(largest, documents.size());
+    const std::string word(query.substr(0, query.find(' ')));
+    std::vector<float> scores;
+    for (const std::string& document : documents) {
+      scores.push_back(document.find(word) != std::string::npos ? 4.0F : -4.0F);
+    }
+    return scores;
+  }
+  std::string name() const override { return "words"; }
+  std::string fingerprint() const override { return "words"; }
+
+  Status error;
+  size_t largest = 0;
+};
+
+TEST(CalibrateRouterTest, TheSecondLookReadsWhatTheFirstDidNotRoute) {
+  route::FakeEmbedder encoder;
+  WordReranker reranker;
+  RouterCalibrationOptions options;
+  options.pool_sizes = {5, 10};
+  options.reranker = &reranker;
+  options.rerank_depth = 4;
+  // Out of reach of the first look on purpose: nothing is precise enough.
+  options.precision = 1.5;
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration none,
+                       CalibrateRouter({Set(true)}, &encoder, options));
+  ASSERT_TRUE(none.pairs.has_value());
+  EXPECT_EQ(none.pairs->read, none.trials);
+  EXPECT_EQ(none.figures.auto_share, 0);
+  EXPECT_EQ(none.head.abstain_below, 0);
+  EXPECT_EQ(reranker.largest, 4U);
+  EXPECT_DOUBLE_EQ(none.pairs->figures.top1, 1);
+  EXPECT_GT(none.pairs->figures.auroc, 0.99);
+
+  options.precision = 0.98;
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration fit,
+                       CalibrateRouter({Set(true)}, &encoder, options));
+  // The first look routes all that is in scope; the second adds nothing, and
+  // its figures say what both do together.
+  EXPECT_DOUBLE_EQ(fit.figures.auto_share, 1);
+  EXPECT_LT(fit.pairs->read, fit.trials);
+  EXPECT_DOUBLE_EQ(fit.pairs->figures.auto_share, 1);
+  EXPECT_DOUBLE_EQ(fit.pairs->figures.false_route, 0);
+
+  reranker.error = UnavailableError("gone");
+  EXPECT_EQ(CalibrateRouter({Set(true)}, &encoder, options).status().code(),
+            StatusCode::kUnavailable);
 }
 
 TEST(CalibrateRouterTest, IsTheSameEachTime) {

@@ -23,6 +23,7 @@ struct Candidate {
   float score = 0;  // fused, 2 at most; an exact name gets 4 or more
   float dense = 0;  // cosine; 0 without an encoder
   float bm25 = 0;
+  float pair = 0;      // the re-ranker's; 0 where none has read it
   int dense_rank = 0;  // 1 is best; 0: not ranked
   int bm25_rank = 0;
   bool exact_name = false;

@@ -5,12 +5,6 @@
 namespace nexus::route {
 namespace {
 
-std::string Number(float value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4f", static_cast<double>(value));
-  return text;
-}
-
 struct BestTwo {
   int best = -1;
   int rival = -1;  // the best that isn't a twin of `best`; -1: none
@@ -87,44 +81,9 @@ GateDecision DecideByBm25(const GateInput& input, const GateOptions& options) {
   const bool clear = decision.margin >= decision.threshold;
   decision.outcome = clear ? Outcome::kRoute : Outcome::kRerank;
   decision.reason = "words alone (BM25): the best tool is ahead by " +
-                    Number(decision.margin) + " of its score, " +
+                    FormatSignal(decision.margin) + " of its score, " +
                     (clear ? "at least " : "less than ") +
-                    Number(decision.threshold);
-  return decision;
-}
-
-GateDecision DecideByHead(const GateInput& input, const GateHead& head) {
-  GateDecision decision;
-  const GateSignals signals =
-      ReadSignals({.dense = input.dense,
-                   .bm25 = input.bm25,
-                   .blended = input.blended,
-                   .scope = input.scope,
-                   .twin_class = input.twin_class,
-                   .best = input.candidates.front().tool});
-  decision.margin = head.Chance(signals);
-  decision.threshold = head.route_at;
-  decision.reason =
-      "the chance that it is right is " + Number(decision.margin) + ", ";
-  if (decision.margin >= head.route_at) {
-    decision.outcome = Outcome::kRoute;
-    decision.rule = "head";
-    decision.reason += "at least " + Number(head.route_at);
-  } else if (decision.margin < head.abstain_below) {
-    decision.rule = "head-low";
-    decision.threshold = head.abstain_below;
-    decision.reason += "less than " + Number(head.abstain_below);
-  } else {
-    decision.outcome = Outcome::kRerank;
-    decision.rule = "head-unsure";
-    decision.reason += "less than " + Number(head.route_at);
-  }
-  decision.reason += ":";
-  for (size_t i = 0; i < kGateSignalCount; ++i) {
-    decision.reason += (i == 0 ? " " : ", ") +
-                       std::string(kGateSignalNames[i]) + " " +
-                       Number(signals[i]);
-  }
+                    FormatSignal(decision.threshold);
   return decision;
 }
 
@@ -142,6 +101,43 @@ std::string_view OutcomeName(Outcome outcome) {
   return "unknown";
 }
 
+std::string FormatSignal(float value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.4f", static_cast<double>(value));
+  return text;
+}
+
+GateDecision DecideByHead(const GateSignals& signals, const GateHead& head) {
+  GateDecision decision;
+  decision.margin = head.Chance(signals);
+  decision.threshold = head.route_at;
+  decision.reason =
+      "the chance that it is right is " + FormatSignal(decision.margin) + ", ";
+  if (decision.margin >= head.route_at) {
+    decision.outcome = Outcome::kRoute;
+    decision.rule = "head";
+    decision.reason += "at least " + FormatSignal(head.route_at);
+  } else if (decision.margin < head.abstain_below) {
+    decision.rule = "head-low";
+    decision.threshold = head.abstain_below;
+    decision.reason += "less than " + FormatSignal(head.abstain_below);
+  } else {
+    decision.outcome = Outcome::kRerank;
+    decision.rule = "head-unsure";
+    decision.reason += "less than " + FormatSignal(head.route_at);
+  }
+  std::string_view separator = ": ";
+  for (size_t i = 0; i < kGateSignalCount; ++i) {
+    // What no weight uses has decided nothing.
+    if (head.weights[i] == 0) continue;
+    decision.reason += separator;
+    decision.reason += kGateSignalNames[i];
+    decision.reason += " " + FormatSignal(signals[i]);
+    separator = ", ";
+  }
+  return decision;
+}
+
 GateDecision Decide(const GateInput& input, const GateOptions& options) {
   if (input.candidates.empty() || input.scope.empty()) {
     GateDecision decision;
@@ -152,7 +148,13 @@ GateDecision Decide(const GateInput& input, const GateOptions& options) {
   if (input.exact_mentions > 0) return DecideByName(input);
   if (input.dense.empty()) return DecideByBm25(input, options);
   if (options.head.has_value() && !input.blended.empty()) {
-    return DecideByHead(input, *options.head);
+    return DecideByHead(ReadSignals({.dense = input.dense,
+                                     .bm25 = input.bm25,
+                                     .blended = input.blended,
+                                     .scope = input.scope,
+                                     .twin_class = input.twin_class,
+                                     .best = input.candidates.front().tool}),
+                        *options.head);
   }
 
   GateDecision decision;
@@ -164,8 +166,8 @@ GateDecision Decide(const GateInput& input, const GateOptions& options) {
     decision.margin = cosine;
     decision.threshold = options.min_cosine;
     decision.reason = "the closest tool has a cosine of only " +
-                      Number(cosine) + ", less than " +
-                      Number(options.min_cosine);
+                      FormatSignal(cosine) + ", less than " +
+                      FormatSignal(options.min_cosine);
     return decision;
   }
   if (rival < 0) {
@@ -176,17 +178,17 @@ GateDecision Decide(const GateInput& input, const GateOptions& options) {
     decision.reason =
         "there is no other tool to confuse it with, and its "
         "cosine is " +
-        Number(cosine);
+        FormatSignal(cosine);
     return decision;
   }
   decision.margin = cosine - input.dense[static_cast<size_t>(rival)];
   decision.threshold = options.tau;
   const std::string lead =
-      "the best tool's cosine is ahead by " + Number(decision.margin);
+      "the best tool's cosine is ahead by " + FormatSignal(decision.margin);
   if (decision.margin < options.tau) {
     decision.outcome = Outcome::kRerank;
     decision.rule = "close-call";
-    decision.reason = lead + ", less than tau " + Number(options.tau);
+    decision.reason = lead + ", less than tau " + FormatSignal(options.tau);
   } else if (input.twin_class[static_cast<size_t>(
                  input.candidates.front().tool)] !=
              input.twin_class[static_cast<size_t>(best)]) {
@@ -196,7 +198,7 @@ GateDecision Decide(const GateInput& input, const GateOptions& options) {
   } else {
     decision.outcome = Outcome::kRoute;
     decision.rule = "margin";
-    decision.reason = lead + ", at least tau " + Number(options.tau);
+    decision.reason = lead + ", at least tau " + FormatSignal(options.tau);
   }
   return decision;
 }

@@ -66,6 +66,12 @@ struct GateDecision {
 
 GateDecision Decide(const GateInput& input, const GateOptions& options = {});
 
+// By a calibrated head alone.
+GateDecision DecideByHead(const GateSignals& signals, const GateHead& head);
+
+// As reasons print a score: four decimals.
+std::string FormatSignal(float value);
+
 }  // namespace nexus::route
 
 #endif  // NEXUS_ROUTE_GATE_H_

@@ -34,7 +34,9 @@ GateSignals ReadSignals(const SignalInput& input) {
       words,
       words - rival_words * scale,
       at(input.blended, input.best) - rival_blended,
-      std::log10(static_cast<float>(std::max<size_t>(input.scope.size(), 1)))};
+      std::log10(static_cast<float>(std::max<size_t>(input.scope.size(), 1))),
+      0,
+      0};
 }
 
 float GateHead::Chance(const GateSignals& signals) const {

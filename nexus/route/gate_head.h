@@ -3,8 +3,8 @@
 //
 // A margin alone can't tell a clear choice among wrong tools from a clear
 // choice of the right one; the height of the cosine and the words' opinion can.
-// A logistic model over six signals, fitted by `nexus calibrate-router` for one
-// encoder: chance = 1 / (1 + exp(-(bias + sum of weight * signal))).
+// A logistic model over a few signals, fitted by `nexus calibrate-router` for
+// one encoder: chance = 1 / (1 + exp(-(bias + sum of weight * signal))).
 #ifndef NEXUS_ROUTE_GATE_HEAD_H_
 #define NEXUS_ROUTE_GATE_HEAD_H_
 
@@ -15,7 +15,7 @@
 
 namespace nexus::route {
 
-inline constexpr size_t kGateSignalCount = 6;
+inline constexpr size_t kGateSignalCount = 8;
 // The order of GateSignals and of GateHead::weights.
 //   cosine       of the best tool by fused score
 //   cosine_lead  of it over the best other by cosine; negative if that is ahead
@@ -23,10 +23,16 @@ inline constexpr size_t kGateSignalCount = 6;
 //   words_lead   of that share over the best other's
 //   lead         of its fused score over the next
 //   log_tools    log10 of the tools in scope
+//   pair_score   of the best tool by the cross-encoder
+//   pair_odds    log odds of it against the other candidates and against none
+//                (PairOdds); both are 0 before a cross-encoder has read
+//                anything
 // Twins of the best tool are no others.
 inline constexpr std::array<std::string_view, kGateSignalCount>
-    kGateSignalNames = {"cosine",     "cosine_lead", "words",
-                        "words_lead", "lead",        "log_tools"};
+    kGateSignalNames = {"cosine", "cosine_lead", "words",      "words_lead",
+                        "lead",   "log_tools",   "pair_score", "pair_odds"};
+inline constexpr size_t kPairScore = 6;
+inline constexpr size_t kPairOdds = 7;
 using GateSignals = std::array<float, kGateSignalCount>;
 
 struct SignalInput {

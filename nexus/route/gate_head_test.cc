@@ -37,7 +37,7 @@ TEST(ReadSignalsTest, ComparesWithTheBestOtherOfTheScope) {
   EXPECT_THAT(ReadSignals(scores.Input(0)),
               ElementsAre(FloatEq(0.5F), FloatNear(0.1F, 1e-6F), FloatEq(0.5F),
                           FloatEq(-0.5F), FloatNear(0.1F, 1e-6F),
-                          FloatEq(std::log10(3.0F))));
+                          FloatEq(std::log10(3.0F)), 0, 0));
   EXPECT_THAT(ReadSignals(scores.Input(1))[1], FloatNear(-0.2F, 1e-6F));
 }
 

@@ -78,7 +78,7 @@ RouteDecision Abstain(std::shared_ptr<const ToolIndex> index, std::string rule,
 }  // namespace
 
 Router::Router(std::shared_ptr<const ToolIndex> index, llm::Embedder* embedder,
-               const RouterOptions& options, Reranker* reranker)
+               const RouterOptions& options, llm::Reranker* reranker)
     : index_(std::move(index)),
       embedder_(embedder),
       reranker_(reranker),
@@ -201,7 +201,13 @@ Result<RouteDecision> Router::Route(std::string_view query,
   decision.timings.gate_us = lap.Us();
 
   if (decision.outcome == Outcome::kRerank && exact_mentions == 0) {
-    Rerank(query, options.top_k, &decision);
+    Rerank(query,
+           {.dense = dense,
+            .bm25 = bm25,
+            .blended = blended,
+            .scope = scope,
+            .twin_class = index->twin_class()},
+           options.top_k, &decision);
     decision.timings.rerank_us = lap.Us();
   } else if (reranker_ != nullptr && exact_mentions == 0) {
     const size_t kept = static_cast<size_t>(std::max(options.top_k, 1));
@@ -210,7 +216,7 @@ Result<RouteDecision> Router::Route(std::string_view query,
   return decision;
 }
 
-void Router::Rerank(std::string_view query, int top_k,
+void Router::Rerank(std::string_view query, const SignalInput& first, int top_k,
                     RouteDecision* decision) const {
   if (reranker_ == nullptr) {
     decision->reason += "; no re-ranker is set, so the fused order stands";
@@ -243,27 +249,24 @@ void Router::Rerank(std::string_view query, int top_k,
     return;
   }
 
+  std::vector<int> tools;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    candidates[i].score = (*scores)[i];
+    candidates[i].pair = (*scores)[i];
+    tools.push_back(candidates[i].tool);
   }
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  const std::span<const int> twins = decision->index->twin_class();
-  const auto rival = std::find_if(
-      candidates.begin(), candidates.end(), [&](const Candidate& c) {
-        return twins[static_cast<size_t>(c.tool)] !=
-               twins[static_cast<size_t>(candidates.front().tool)];
-      });
-  decision->margin = rival == candidates.end()
-                         ? 0.0F
-                         : candidates.front().score - rival->score;
-  decision->threshold = options_.rerank_margin;
-  if (rival == candidates.end() || decision->margin > decision->threshold) {
-    decision->outcome = Outcome::kRoute;
-  }
-  decision->rule = "reranked";
-  decision->reason += "; re-ranker '" + reranker_->name() + "' read both sides";
+  const PairInput pairs = {.tools = tools, .scores = *scores, .first = first};
+  const std::vector<size_t> order = OrderByPairs(pairs, options_.pairs.blend);
+  std::vector<Candidate> ordered;
+  for (const size_t place : order) ordered.push_back(candidates[place]);
+  GateDecision gate = DecideByPairs(pairs, order.front(), options_.pairs);
+  candidates = std::move(ordered);
+  decision->outcome = gate.outcome;
+  decision->margin = gate.margin;
+  decision->threshold = gate.threshold;
+  decision->rule = std::move(gate.rule);
+  decision->reason += "; re-ranker '" + reranker_->name() +
+                      "' read the query with " + std::to_string(tools.size()) +
+                      " tools: " + gate.reason;
   if (candidates.size() > kept) candidates.resize(kept);
 }
 

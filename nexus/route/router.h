@@ -16,9 +16,10 @@
 #include "nexus/base/mutex.h"
 #include "nexus/base/result.h"
 #include "nexus/llm/embedder.h"
+#include "nexus/llm/reranker.h"
 #include "nexus/route/fusion.h"
 #include "nexus/route/gate.h"
-#include "nexus/route/reranker.h"
+#include "nexus/route/pair_gate.h"
 #include "nexus/route/tool_index.h"
 
 namespace nexus::route {
@@ -27,10 +28,10 @@ struct RouterOptions {
   GateOptions gate;
   // Learnt for the encoder (router_profile.h); unset: reciprocal ranks.
   std::optional<float> bm25_weight;
-  // Candidates that a re-ranker reads: hit@20 is what it can reach.
-  int rerank_depth = 20;
-  // A re-ranker's best must be ahead by this to be routed.
-  float rerank_margin = 0.0F;
+  // Candidates that a re-ranker reads: hit@10 is what it can reach, and each
+  // costs as much as embedding a tool.
+  int rerank_depth = 10;
+  PairGateOptions pairs;
   const Clock* clock = nullptr;  // null: the monotonic one
 };
 
@@ -74,7 +75,7 @@ class Router {
   // `embedder` null: BM25 only. It must be the one that the index was built
   // with (kIncompatible from Route when the fingerprints differ).
   Router(std::shared_ptr<const ToolIndex> index, llm::Embedder* embedder,
-         const RouterOptions& options = {}, Reranker* reranker = nullptr);
+         const RouterOptions& options = {}, llm::Reranker* reranker = nullptr);
 
   // Swaps the registry. Running queries end on the old one.
   void SetIndex(std::shared_ptr<const ToolIndex> index) EXCLUDES(index_mutex_);
@@ -91,8 +92,8 @@ class Router {
                                          std::string_view query,
                                          RouteTimings* timings) const
       EXCLUDES(model_mutex_);
-  void Rerank(std::string_view query, int top_k, RouteDecision* decision) const
-      EXCLUDES(model_mutex_);
+  void Rerank(std::string_view query, const SignalInput& first, int top_k,
+              RouteDecision* decision) const EXCLUDES(model_mutex_);
 
   mutable Mutex index_mutex_;
   std::shared_ptr<const ToolIndex> index_ GUARDED_BY(index_mutex_);
@@ -100,7 +101,7 @@ class Router {
   // without it); never with index_mutex_.
   mutable Mutex model_mutex_;
   llm::Embedder* const embedder_;
-  Reranker* const reranker_;
+  llm::Reranker* const reranker_;
   const RouterOptions options_;
   const Clock& clock_;
 };

@@ -7,7 +7,7 @@
 namespace nexus::route {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Throws what nlohmann throws, or runtime_error; ReadRouterProfile catches.
 float NumberWithin(const Json& json, const char* field, double low,
@@ -24,22 +24,49 @@ float NumberWithin(const Json& json, const char* field, double low,
 // Far beyond any that fits; keeps the sum finite.
 constexpr double kMaxWeight = 1e6;
 
+constexpr double kMaxBlend = 1000;
+constexpr int kMaxDepth = 1000;
+
+GateHead HeadFromJson(const Json& json) {
+  GateHead head;
+  for (size_t i = 0; i < kGateSignalCount; ++i) {
+    head.weights[i] =
+        NumberWithin(json.at("weights"), kGateSignalNames[i].data(),
+                     -kMaxWeight, kMaxWeight);
+  }
+  head.bias = NumberWithin(json, "bias", -kMaxWeight, kMaxWeight);
+  head.route_at = NumberWithin(json, "route_at", 0, 1);
+  head.abstain_below = NumberWithin(json, "abstain_below", 0, head.route_at);
+  return head;
+}
+
+Json HeadToJson(const GateHead& head) {
+  Json weights = Json::object();
+  for (size_t i = 0; i < kGateSignalCount; ++i) {
+    weights[std::string(kGateSignalNames[i])] = head.weights[i];
+  }
+  return {{"weights", std::move(weights)},
+          {"bias", head.bias},
+          {"route_at", head.route_at},
+          {"abstain_below", head.abstain_below}};
+}
+
 RouterProfile FromJson(const Json& json) {
   RouterProfile profile;
   profile.encoder = json.at("encoder").get<std::string>();
   profile.encoder_sha256 = json.at("encoder_sha256").get<std::string>();
   profile.made = json.at("made").get<std::string>();
   profile.bm25_weight = NumberWithin(json, "bm25_weight", 0, 1);
-  const Json& head = json.at("head");
-  for (size_t i = 0; i < kGateSignalCount; ++i) {
-    profile.head.weights[i] =
-        NumberWithin(head.at("weights"), kGateSignalNames[i].data(),
-                     -kMaxWeight, kMaxWeight);
+  profile.head = HeadFromJson(json.at("head"));
+  const Json& pairs = json.at("pairs");
+  if (!pairs.is_null()) {
+    RouterProfile::Pairs& read = profile.pairs.emplace();
+    read.reranker = pairs.at("reranker").get<std::string>();
+    read.reranker_sha256 = pairs.at("reranker_sha256").get<std::string>();
+    read.depth = static_cast<int>(NumberWithin(pairs, "depth", 1, kMaxDepth));
+    read.blend = NumberWithin(pairs, "blend", 0, kMaxBlend);
+    read.head = HeadFromJson(pairs.at("head"));
   }
-  profile.head.bias = NumberWithin(head, "bias", -kMaxWeight, kMaxWeight);
-  profile.head.route_at = NumberWithin(head, "route_at", 0, 1);
-  profile.head.abstain_below =
-      NumberWithin(head, "abstain_below", 0, profile.head.route_at);
   profile.measured = json.at("measured");
   return profile;
 }
@@ -86,20 +113,21 @@ Result<RouterProfile> ReadRouterProfile(FileSystem& fs, const std::string& path,
 
 Status WriteRouterProfile(FileSystem& fs, const std::string& path,
                           const RouterProfile& profile) {
-  Json weights = Json::object();
-  for (size_t i = 0; i < kGateSignalCount; ++i) {
-    weights[std::string(kGateSignalNames[i])] = profile.head.weights[i];
+  Json pairs;
+  if (profile.pairs.has_value()) {
+    pairs = {{"reranker", profile.pairs->reranker},
+             {"reranker_sha256", profile.pairs->reranker_sha256},
+             {"depth", profile.pairs->depth},
+             {"blend", profile.pairs->blend},
+             {"head", HeadToJson(profile.pairs->head)}};
   }
   const Json json = {{"version", kVersion},
                      {"encoder", profile.encoder},
                      {"encoder_sha256", profile.encoder_sha256},
                      {"made", profile.made},
                      {"bm25_weight", profile.bm25_weight},
-                     {"head",
-                      {{"weights", std::move(weights)},
-                       {"bias", profile.head.bias},
-                       {"route_at", profile.head.route_at},
-                       {"abstain_below", profile.head.abstain_below}}},
+                     {"head", HeadToJson(profile.head)},
+                     {"pairs", std::move(pairs)},
                      {"measured", profile.measured}};
   return WriteFileAtomically(fs, path, DumpJson(json, 2) + "\n");
 }

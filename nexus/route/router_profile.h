@@ -4,6 +4,7 @@
 #ifndef NEXUS_ROUTE_ROUTER_PROFILE_H_
 #define NEXUS_ROUTE_ROUTER_PROFILE_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,15 @@ struct RouterProfile {
   std::string made;            // date
   float bm25_weight = 0;       // RouterOptions::bm25_weight
   GateHead head;
+  // Where a cross-encoder was calibrated with it.
+  struct Pairs {
+    std::string reranker;         // file name, for people
+    std::string reranker_sha256;  // hexadecimal
+    int depth = 0;                // RouterOptions::rerank_depth
+    float blend = 0;              // PairGateOptions::blend
+    GateHead head;
+  };
+  std::optional<Pairs> pairs;
   // Figures on the calibration queries, for people.
   Json measured = Json::object();
 };

@@ -20,6 +20,11 @@ RouterProfile Sample() {
   profile.head.bias = -1.5F;
   profile.head.route_at = 0.9F;
   profile.head.abstain_below = 0.125F;
+  profile.pairs = {.reranker = "y.gguf",
+                   .reranker_sha256 = "def456",
+                   .depth = 12,
+                   .blend = 2.5F,
+                   .head = {.weights = {0, 0, 0, 0, 0, 0, 7, 8}}};
   profile.measured = {{"top1", 0.5}};
   return profile;
 }
@@ -49,6 +54,20 @@ TEST_F(RouterProfileTest, ComesBackAsItWas) {
   EXPECT_EQ(read.head.route_at, 0.9F);
   EXPECT_EQ(read.head.abstain_below, 0.125F);
   EXPECT_EQ(read.measured, Sample().measured);
+  ASSERT_TRUE(read.pairs.has_value());
+  EXPECT_EQ(read.pairs->reranker, "y.gguf");
+  EXPECT_EQ(read.pairs->reranker_sha256, "def456");
+  EXPECT_EQ(read.pairs->depth, 12);
+  EXPECT_EQ(read.pairs->blend, 2.5F);
+  EXPECT_EQ(read.pairs->head.weights, Sample().pairs->head.weights);
+}
+
+TEST_F(RouterProfileTest, ACrossEncoderIsOptional) {
+  RouterProfile profile = Sample();
+  profile.pairs.reset();
+  ASSERT_OK(WriteRouterProfile(fs_, path_, profile));
+  ASSERT_OK_AND_ASSIGN(const RouterProfile read, Read());
+  EXPECT_FALSE(read.pairs.has_value());
 }
 
 TEST_F(RouterProfileTest, StandsBesideItsEncoder) {
@@ -60,9 +79,9 @@ TEST_F(RouterProfileTest, AnotherEncodersOrAnotherVersionsIsRefused) {
   EXPECT_EQ(Read().status().code(), StatusCode::kNotFound);
   ASSERT_OK(WriteRouterProfile(fs_, path_, Sample()));
   EXPECT_EQ(Read("def;engine").status().code(), StatusCode::kIncompatible);
-  ASSERT_OK(Write(R"({"version": 2})"));
+  ASSERT_OK(Write(R"({"version": 1})"));
   EXPECT_EQ(Read().status().code(), StatusCode::kIncompatible);
-  EXPECT_THAT(Read().status().message(), HasSubstr("version 2"));
+  EXPECT_THAT(Read().status().message(), HasSubstr("version 1"));
 }
 
 TEST_F(RouterProfileTest, ADamagedOneNamesTheField) {
@@ -85,6 +104,10 @@ TEST_F(RouterProfileTest, ADamagedOneNamesTheField) {
   expect_named("/head/route_at", -0.1, "route_at");
   expect_named("/head/abstain_below", 0.95, "abstain_below");
   expect_named("/head", Json::array(), "type");
+  expect_named("/pairs", Json::array(), "type");
+  expect_named("/pairs/depth", 0, "depth");
+  expect_named("/pairs/blend", -1, "blend");
+  expect_named("/pairs/head/weights/pair_odds", 1e30, "pair_odds");
   // Cut anywhere, it is no profile.
   for (size_t kept = 0; kept + 1 < whole.size(); kept += 7) {
     ASSERT_OK(Write(whole.substr(0, kept)));

@@ -28,7 +28,7 @@ std::vector<schema::ToolSchema> SomeTools() {
           Tool("get_weather", "Forecast of the weather in a city", "web")};
 }
 
-class FakeReranker : public Reranker {
+class FakeReranker : public llm::Reranker {
  public:
   Result<std::vector<float>> Score(
       std::string_view, std::span<const std::string> documents) override {
@@ -36,14 +36,17 @@ class FakeReranker : public Reranker {
     if (!error.ok()) return error;
     std::vector<float> scores;
     for (const std::string& text : documents) {
-      scores.push_back(text.find(favourite) != std::string::npos ? bonus : 0);
+      scores.push_back(text.find(favourite) != std::string::npos ? bonus
+                                                                 : others);
     }
     return scores;
   }
   std::string name() const override { return "fake-cross"; }
+  std::string fingerprint() const override { return "fake-cross"; }
 
   std::string favourite;
-  float bonus = 1;
+  float bonus = 6;
+  float others = 0;
   Status error;
   std::vector<std::string> seen;
 };
@@ -250,9 +253,22 @@ TEST_F(RouterTest, AsksTheRerankerOnCloseCalls) {
   RouteDecision decision = Route(router, "file one", {.top_k = 2});
   EXPECT_EQ(First(decision), "b_tool");
   EXPECT_EQ(decision.outcome, Outcome::kRoute);
-  EXPECT_EQ(decision.rule, "reranked");
+  EXPECT_EQ(decision.rule, "pair-odds");
   EXPECT_THAT(decision.candidates, SizeIs(2));
   EXPECT_THAT(reranker.seen, SizeIs(3));
+
+  // Ahead, but not by enough; and all worse than none.
+  reranker.bonus = 0.5F;
+  decision = Route(router, "file one");
+  EXPECT_EQ(First(decision), "b_tool");
+  EXPECT_EQ(decision.outcome, Outcome::kRerank);
+  EXPECT_EQ(decision.rule, "pair-odds-unsure");
+  reranker.others = -9;
+  reranker.bonus = -5;
+  decision = Route(router, "file one");
+  EXPECT_EQ(First(decision), "b_tool");
+  EXPECT_EQ(decision.outcome, Outcome::kAbstain);
+  reranker.others = 0;
 
   // Nonsense or an error: the fused order stands.
   reranker.bonus = std::numeric_limits<float>::quiet_NaN();

@@ -133,6 +133,7 @@ class Writer {
   void WriteGpt2Tensors();
   void WriteMambaTensors();
   void WriteEncoderTensors();
+  void WriteClassLabels();
 
   // value = mean + deviation * random, rows of `columns`.
   float* AddTensor(const std::string& name, int64_t columns, int64_t rows,
@@ -227,7 +228,8 @@ void Writer::WriteArchHyperparameters() {
     }
     case TinyArch::kBert:
       gguf_set_val_bool(gguf_.get(), "bert.attention.causal", false);
-      SetInt("pooling_type", 1);  // mean
+      SetInt("pooling_type", options_.rank_outputs > 0 ? 4 : 1);  // rank, mean
+      WriteClassLabels();
       break;
     default:
       break;  // Qwen2 files state neither; GPT-2 has no rotation
@@ -478,6 +480,25 @@ void Writer::WriteEncoderTensors() {
     AddBias(layer + "ffn_down", embedding_);
     AddNorm(layer + "layer_output_norm", embedding_);
   }
+  if (options_.rank_outputs == 0) return;
+  AddMatrix("cls.weight", embedding_, embedding_);
+  AddBias("cls", embedding_);
+  AddMatrix("cls.output.weight", embedding_, options_.rank_outputs);
+  AddBias("cls.output", options_.rank_outputs);
+}
+
+// The engine counts a classifier's outputs by its labels, and takes one where
+// there are none.
+void Writer::WriteClassLabels() {
+  if (options_.rank_outputs < 2) return;
+  std::vector<std::string> labels;
+  std::vector<const char*> pointers;
+  for (uint32_t i = 0; i < options_.rank_outputs; ++i) {
+    labels.push_back("class " + std::to_string(i));
+  }
+  for (const std::string& label : labels) pointers.push_back(label.c_str());
+  gguf_set_arr_str(gguf_.get(), (arch_ + ".classifier.output_labels").c_str(),
+                   pointers.data(), pointers.size());
 }
 
 Status Writer::Write(const std::string& path) {

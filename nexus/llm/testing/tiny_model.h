@@ -44,6 +44,8 @@ struct TinyModelOptions {
   // Gemma only. Layers il with il % pattern < pattern - 1 have the window.
   uint32_t sliding_window = 64;
   uint32_t sliding_window_pattern = 2;
+  // kBert: scores instead of vectors, by a classifier of so many outputs.
+  uint32_t rank_outputs = 0;
   uint32_t seed = 1;
   std::string chat_template;  // empty: none
 };
