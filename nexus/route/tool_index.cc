@@ -30,6 +30,17 @@ std::vector<std::string> SearchTexts(
   return texts;
 }
 
+// What BM25 reads: the server's name too. "Search" of server "deezer" is found
+// by a user who says Deezer; where all tools are of one server its words are in
+// every text and count nothing. Encoders are trained without it.
+std::vector<std::string> LexicalTexts(std::span<const schema::ToolSchema> tools,
+                                      std::vector<std::string> texts) {
+  for (size_t i = 0; i < tools.size(); ++i) {
+    if (!tools[i].server.empty()) texts[i] += " " + tools[i].server;
+  }
+  return texts;
+}
+
 struct DigestHash {
   size_t operator()(const Sha256Digest& digest) const {
     return static_cast<size_t>(Xxh3(digest.data(), digest.size()));
@@ -51,7 +62,7 @@ ToolIndex::ToolIndex(std::vector<schema::ToolSchema> tools,
                      std::vector<std::string> search_texts)
     : tools_(std::move(tools)),
       search_texts_(std::move(search_texts)),
-      bm25_(search_texts_),
+      bm25_(LexicalTexts(tools_, search_texts_)),
       names_(tools_) {
   // Equal canonical texts have equal names and descriptions, so equal twin
   // keys.

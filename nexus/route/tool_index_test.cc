@@ -178,6 +178,16 @@ TEST_F(ToolIndexTest, TakesNoToolsAndNoEncoder) {
   EXPECT_EQ(words->bm25().document_count(), 3);
 }
 
+TEST_F(ToolIndexTest, WordsFindAToolByItsServer) {
+  ASSERT_OK_AND_ASSIGN(const auto index,
+                       Build({Tool("search", "Find songs", "spotify"),
+                              Tool("search", "Find songs", "deezer")}));
+  const std::vector<float> scores = index->bm25().Score("songs on Deezer");
+  EXPECT_GT(scores[1], scores[0]);
+  // The encoder wasn't trained on servers.
+  EXPECT_THAT(index->search_text(1), ::testing::Not(HasSubstr("deezer")));
+}
+
 TEST_F(ToolIndexTest, TwinsAreOfOneClass) {
   ASSERT_OK_AND_ASSIGN(
       const auto index,
