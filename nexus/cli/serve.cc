@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "nexus/base/file_system.h"
+#include "nexus/cli/backend_flags.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
@@ -16,6 +18,7 @@
 #include "nexus/net/http_server.h"
 #include "nexus/pull/model_catalog.h"
 #include "nexus/serve/http_api.h"
+#include "nexus/serve/remote_api.h"
 
 namespace nexus::cli {
 namespace {
@@ -34,6 +37,7 @@ struct ServeFlags {
   int drain_s = 30;
   bool idle_work = true;
   RepairFlags repair;
+  BackendFlags backend;
 };
 
 // From the file, else from the environment: never from the command line, which
@@ -92,6 +96,77 @@ Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
                                              options);
 }
 
+// What is served, and how it is told that it ends.
+struct Served {
+  std::string name;
+  net::HttpServer::Handler handler;
+  std::function<void()> set_draining;
+  // Once there is a server.
+  std::function<void(const net::HttpServer&)> on_start = [](const auto&) {};
+};
+
+// Until SIGTERM or Ctrl-C.
+int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
+                          const Served& served) {
+  RaiseFileLimit();
+  net::HttpServerOptions server_options;
+  server_options.host = flags.host;
+  server_options.port = flags.port;
+  server_options.bearer_token = key;
+  server_options.open_paths = {"/health"};
+  // Parsed JSON takes ten times its text, for each request at work.
+  server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
+  server_options.error_body = serve::HttpApi::ErrorBody;
+  // A thread for each request that may wait, and some to refuse the others.
+  server_options.max_active = static_cast<size_t>(flags.queue) * 2 + 32;
+  const auto server = net::HttpServer::Start(server_options, served.handler);
+  if (!server.ok()) return Fail(server.status());
+  served.on_start(**server);
+
+  // Scripts wait for this line and read the port from it.
+  std::printf("%s listening on %s\n", served.name.c_str(),
+              (*server)->Url().c_str());
+  std::fflush(stdout);
+  while (!Interrupted()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  Note("draining; again to stop at once");
+  served.set_draining();
+  const size_t cut = (*server)->Stop(flags.drain_s * 1000);
+  if (cut > 0) Note(FormatCount(static_cast<int>(cut)) + " requests were cut");
+  return kExitOk;
+}
+
+// A remote answers: no model, no engine, no block store.
+int RunRemote(const ServeFlags& flags, const std::string& key,
+              const std::string& backend_key,
+              const serve::HttpApiOptions& api_options,
+              serve::ToolRouter* router) {
+  const auto backend = MakeBackend(flags.backend, backend_key);
+  if (!backend.ok()) return Fail(backend.status());
+  serve::RemoteApiOptions options;
+  options.model = flags.backend.model;
+  options.names = flags.names;
+  options.embedding_model = api_options.embedding_model;
+  options.tools_mode = serve::ParseToolsMode(flags.tools_mode)
+                           .value_or(serve::ToolsMode::kRoute);
+  options.form = flags.backend.form();
+  options.max_tools = flags.backend.tools;
+  options.deadline = std::chrono::seconds(flags.deadline_s);
+  options.max_requests = static_cast<size_t>(flags.queue);
+  serve::Metrics metrics;
+  serve::HttpApi rest(api_options, nullptr, router, &metrics);
+  serve::RemoteApi api(options, backend->client.get(), router, &metrics,
+                       [&rest](const net::ServerRequest& request) {
+                         return rest.Handle(request);
+                       });
+  return ServeUntilInterrupted(
+      flags, key,
+      {.name = options.model.empty() ? "backend" : options.model,
+       .handler = [&api](const auto& request) { return api.Handle(request); },
+       .set_draining = [&api] { api.SetDraining(); }});
+}
+
 int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   const auto prepare = ParseRepairFlags(flags.repair);
   if (!prepare.ok()) return Fail(prepare.status());
@@ -103,6 +178,8 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
         ": anybody who reaches this address could use the server; set "
         "NEXUS_API_KEY or --api-key-file, or say --allow-public"));
   }
+  const std::string backend_key =
+      flags.backend.is_set() ? TakeBackendKey(flags.backend) : "";
   serve::HttpApiOptions api_options;
   if (!globals.mcp_files.empty() || !globals.tools_file.empty()) {
     auto source = LoadTools(globals);
@@ -111,6 +188,9 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   }
   const auto router = MakeToolRouter(globals, &api_options.embedding_model);
   if (!router.ok()) return Fail(router.status());
+  if (flags.backend.is_set()) {
+    return RunRemote(flags, *key, backend_key, api_options, router->get());
+  }
   const auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
 
@@ -132,37 +212,18 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   api_options.deadline = std::chrono::seconds(flags.deadline_s);
   serve::HttpApi api(api_options, &chat, router->get(), &metrics);
 
-  RaiseFileLimit();
-  net::HttpServerOptions server_options;
-  server_options.host = flags.host;
-  server_options.port = flags.port;
-  server_options.bearer_token = *key;
-  server_options.open_paths = {"/health"};
-  // Parsed JSON takes ten times its text, for each request at work.
-  server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
-  server_options.error_body = serve::HttpApi::ErrorBody;
-  // A thread for each request that may wait, and some to refuse the others.
-  server_options.max_active = static_cast<size_t>(flags.queue) * 2 + 32;
-  auto server = net::HttpServer::Start(
-      server_options, [&api](const net::ServerRequest& request) {
-        return api.Handle(request);
-      });
-  if (!server.ok()) return Fail(server.status());
-  api.SetConnectionCount([&server] { return (*server)->counts().connections; });
-
-  // Scripts wait for this line and read the port from it.
-  std::printf("%s listening on %s\n", api_options.model.c_str(),
-              (*server)->Url().c_str());
-  std::fflush(stdout);
-  while (!Interrupted()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  Note("draining; again to stop at once");
-  api.SetDraining();
-  const size_t cut = (*server)->Stop(flags.drain_s * 1000);
+  const int code = ServeUntilInterrupted(
+      flags, *key,
+      {.name = api_options.model,
+       .handler = [&api](const auto& request) { return api.Handle(request); },
+       .set_draining = [&api] { api.SetDraining(); },
+       .on_start =
+           [&api](const net::HttpServer& server) {
+             api.SetConnectionCount(
+                 [&server] { return server.counts().connections; });
+           }});
   chat.Stop();
-  if (cut > 0) Note(FormatCount(static_cast<int>(cut)) + " requests were cut");
-  return kExitOk;
+  return code;
 }
 
 }  // namespace
@@ -227,6 +288,7 @@ void AddServeCommand(CLI::App* app, Action* action) {
   command->add_flag(
       "!--no-learn", globals->learn,
       "Don't fold what is decoded as text into the stored blocks");
+  AddBackendFlags(command, &flags->backend);
   AddToolFlags(command, globals.get());
   AddTierFlag(command, &flags->repair);
   AddRepairFlags(command, &flags->repair);
