@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nexus/schema/ir_signature.h"
+
 namespace nexus::remote {
 namespace {
 
@@ -83,6 +85,32 @@ Json RepairRequest(const Json& body, std::span<const WrongCall> wrong,
                       {"content", nullptr},
                       {"tool_calls", std::move(calls)}});
   for (Json& result : results) messages.push_back(std::move(result));
+  return request;
+}
+
+Json ArgumentsRequest(const Json& body, const schema::ToolSchema& tool) {
+  Json request = body;
+  for (const char* key :
+       {"tools", "tool_choice", "parallel_tool_calls", "stream_options", "n"}) {
+    request.erase(key);
+  }
+  request["stream"] = false;
+  request["response_format"] = {
+      {"type", "json_schema"},
+      {"json_schema", {{"name", "arguments"}, {"schema", tool.parameters}}}};
+  const std::string wish =
+      "Call this function now: " + schema::IrSignature(tool) +
+      "\nAnswer with the JSON object of its arguments alone.";
+  Json& messages = request["messages"];
+  // Some templates refuse two user turns in a row.
+  Json* last = messages.empty() ? nullptr : &messages.back();
+  if (last != nullptr && last->is_object() &&
+      last->value("role", Json()) == "user" && last->contains("content") &&
+      (*last)["content"].is_string()) {
+    (*last)["content"] = (*last)["content"].get<std::string>() + "\n\n" + wish;
+  } else {
+    messages.push_back({{"role", "user"}, {"content", wish}});
+  }
   return request;
 }
 

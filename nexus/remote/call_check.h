@@ -45,6 +45,10 @@ struct WrongCall {
 Json RepairRequest(const Json& body, std::span<const WrongCall> wrong,
                    Json tools);
 
+// For a remote that answers a forced call in words: `body` (as it went out)
+// without tools, asking for the arguments alone, in JSON by the tool's schema.
+Json ArgumentsRequest(const Json& body, const schema::ToolSchema& tool);
+
 }  // namespace nexus::remote
 
 #endif  // NEXUS_REMOTE_CALL_CHECK_H_

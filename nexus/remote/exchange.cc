@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/hash.h"
 #include "nexus/remote/call_check.h"
 #include "nexus/remote/prefix_key.h"
 
@@ -39,16 +40,15 @@ Json CallsJson(const std::vector<RemoteCall>& calls) {
 // In place of `held`: one chunk with the calls, the end, and the usage where it
 // was asked for.
 std::vector<Json> ChunksOf(const std::vector<RemoteCall>& calls,
+                           const std::string& content,
                            const std::vector<Json>& held, const Json& usage) {
-  AnswerParts parts;
-  for (const Json& chunk : held) parts.AddChunk(chunk);
   Json frame = held.front();
   frame.erase("usage");
   Json list = CallsJson(calls);
   for (size_t i = 0; i < list.size(); ++i) list[i]["index"] = i;
   // A server may send the role together with the first call.
   Json delta = {{"role", "assistant"}};
-  if (!parts.content().empty()) delta["content"] = parts.content();
+  if (!content.empty()) delta["content"] = content;
   delta["tool_calls"] = std::move(list);
   const auto with = [&](Json delta_json, Json reason) {
     Json chunk = frame;
@@ -99,18 +99,24 @@ std::optional<RemoteError> Exchange::RunWhole(Json* whole) {
   ChatReply reply = Send(request_.body, /*is_stream=*/false, {});
   if (reply.error.has_value()) return std::move(reply.error);
   report_.first_byte_at = Clock::Monotonic().Now();
-  const auto better = CheckAndRepair(AnswerParts::OfWhole(reply.whole).calls());
-  if (!better.empty()) {
-    // The one that AnswerParts found them in.
-    for (Json& choice : reply.whole["choices"]) {
-      if (AnswerParts::OfWhole({{"choices", Json::array({choice})}})
-              .calls()
-              .empty()) {
-        continue;
-      }
-      choice["message"]["tool_calls"] = CallsJson(better);
-      break;
+  const auto calls = AnswerParts::OfWhole(reply.whole).calls();
+  const bool forces = calls.empty() && request_.must_call.has_value();
+  const auto better = forces ? ForceCall() : CheckAndRepair(calls);
+  for (Json& choice : reply.whole["choices"]) {
+    if (better.empty()) break;
+    // The one that AnswerParts looks into.
+    const Json alone = {{"choices", Json::array({choice})}};
+    if (!forces && AnswerParts::OfWhole(alone).calls().empty()) continue;
+    if (!choice.is_object() || !choice.contains("message") ||
+        !choice["message"].is_object()) {
+      continue;
     }
+    choice["message"]["tool_calls"] = CallsJson(better);
+    if (forces) {
+      choice["message"]["content"] = nullptr;
+      choice["finish_reason"] = "tool_calls";
+    }
+    break;
   }
   AddUsage(repair_usage_, &reply.whole);
   *whole = std::move(reply.whole);
@@ -126,7 +132,9 @@ std::optional<RemoteError> Exchange::RunStream(
     if (report_.first_byte_at.count() == 0) {
       report_.first_byte_at = Clock::Monotonic().Now();
     }
-    if (!request_.tools.empty() && (!held.empty() || HasCallFragment(chunk))) {
+    if (!request_.tools.empty() &&
+        (!held.empty() || request_.must_call.has_value() ||
+         HasCallFragment(chunk))) {
       parts.AddChunk(chunk);
       held.push_back(std::move(chunk));
       return true;
@@ -136,8 +144,12 @@ std::optional<RemoteError> Exchange::RunStream(
   });
   if (reply.error.has_value() || !is_read) return std::move(reply.error);
   if (held.empty()) return std::nullopt;
-  const auto better = CheckAndRepair(parts.calls());
-  if (!better.empty()) held = ChunksOf(better, held, repair_usage_);
+  const bool forces = parts.calls().empty() && request_.must_call.has_value();
+  const auto better = forces ? ForceCall() : CheckAndRepair(parts.calls());
+  if (!better.empty()) {
+    held = ChunksOf(better, forces ? std::string() : parts.content(), held,
+                    repair_usage_);
+  }
   for (Json& chunk : held) {
     if (!emit(std::move(chunk))) break;
   }
@@ -203,6 +215,32 @@ std::vector<RemoteCall> Exchange::CheckAndRepair(
     report = {.tool = again[i].name, .is_valid = true, .problem = {}};
   }
   return better;
+}
+
+std::vector<RemoteCall> Exchange::ForceCall() {
+  const schema::ToolSchema& tool = request_.tools[*request_.must_call];
+  const Json body = ArgumentsRequest(request_.body, tool);
+  ++report_.repair_rounds;
+  ChatReply reply = Send(body, /*is_stream=*/false, {});
+  if (reply.error.has_value()) {
+    report_.repair_error = reply.error->message;
+    return {};
+  }
+  repair_usage_ = reply.whole.value("usage", Json());
+  RemoteCall call;
+  call.name = tool.name;
+  call.arguments = AnswerParts::OfWhole(reply.whole).content();
+  // Unlike any other of this conversation.
+  call.id =
+      "call_" + ToHex(Sha256Of(DumpJson(body) + call.arguments)).substr(0, 24);
+  const Status checked = CallChecker(request_.tools).Check(call);
+  if (call.arguments.empty() || !checked.ok()) {
+    report_.repair_error = "the remote answered a forced call in words" +
+                           (checked.ok() ? "" : ": " + checked.message());
+    return {};
+  }
+  report_.calls.push_back({.tool = call.name, .is_valid = true, .problem = {}});
+  return {call};
 }
 
 }  // namespace nexus::remote

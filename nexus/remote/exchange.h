@@ -6,6 +6,11 @@
 // don't, the remote is told what is wrong and asked once more, and its second
 // answer takes their place where it is better. What is right goes out as it
 // came.
+//
+// Where one tool alone went out and has to be called, nothing goes out before
+// it is known whether a call comes. Some servers take `required` and hold their
+// model to nothing: their words are dropped for the arguments that the model
+// writes when it is asked for JSON by the tool's schema, if those are right.
 #ifndef NEXUS_REMOTE_EXCHANGE_H_
 #define NEXUS_REMOTE_EXCHANGE_H_
 
@@ -31,6 +36,8 @@ struct ExchangeRequest {
   std::span<const schema::ToolSchema> tools;
   // Full entries of a repair round's `tools`, at the same places as `tools`.
   const Json* entries = nullptr;
+  // Place in `tools` of the only one that went out, where it has to be called.
+  std::optional<size_t> must_call;
   std::chrono::steady_clock::time_point deadline;
   std::function<bool()> should_cancel;
 };
@@ -70,6 +77,9 @@ class Exchange {
   std::optional<RemoteError> RunStream(const std::function<bool(Json&&)>& emit);
   // The calls that are to go out instead; empty: those that came.
   std::vector<RemoteCall> CheckAndRepair(const std::vector<RemoteCall>& calls);
+  // The call that has to come and didn't; empty: it doesn't come this way
+  // either.
+  std::vector<RemoteCall> ForceCall();
 
   ChatClient* const client_;
   const ExchangeRequest request_;

@@ -98,6 +98,7 @@ class ExchangeTest : public testing::Test {
     request.is_stream = is_stream;
     request.tools = tools_;
     request.entries = &entries_;
+    request.must_call = must_call_;
     request.deadline =
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     Exchange exchange(client_.get(), request);
@@ -111,6 +112,7 @@ class ExchangeTest : public testing::Test {
     return error;
   }
 
+  std::optional<size_t> must_call_;
   std::mutex mutex_;
   std::vector<Json> wholes_;
   std::vector<std::string> events_;
@@ -234,6 +236,56 @@ TEST_F(ExchangeTest, GivesNoHalfCallOut) {
   EXPECT_EQ(error->code, "backend_bad_answer");
   EXPECT_THAT(chunks_, SizeIs(1));
   EXPECT_THAT(requests_, SizeIs(1));
+}
+
+Json Words(const char* text) {
+  return Json{
+      {"choices",
+       Json::array({{{"index", 0},
+                     {"message", {{"role", "assistant"}, {"content", text}}},
+                     {"finish_reason", "stop"}}})}};
+}
+
+TEST_F(ExchangeTest, AsksForTheArgumentsWhenAForcedCallComesAsWords) {
+  must_call_ = 0;
+  wholes_ = {Words("It is sunny."), Words(R"({"city": "Paris"})")};
+  ASSERT_FALSE(Run(false).has_value());
+  const auto calls = AnswerParts::OfWhole(whole_).calls();
+  ASSERT_THAT(calls, SizeIs(1));
+  EXPECT_EQ(calls[0].name, "get_weather");
+  EXPECT_EQ(calls[0].arguments, R"({"city": "Paris"})");
+  EXPECT_THAT(calls[0].id, HasSubstr("call_"));
+  EXPECT_EQ(whole_["choices"][0]["finish_reason"], "tool_calls");
+  EXPECT_TRUE(whole_["choices"][0]["message"]["content"].is_null());
+  EXPECT_TRUE(report_.calls[0].is_valid);
+  ASSERT_THAT(requests_, SizeIs(2));
+  EXPECT_FALSE(requests_[1].contains("tools"));
+  EXPECT_EQ(requests_[1]["response_format"]["json_schema"]["schema"],
+            tools_[0].parameters);
+  // In the user's own turn.
+  EXPECT_THAT(requests_[1]["messages"], SizeIs(1));
+}
+
+TEST_F(ExchangeTest, ForcedWordsOfAStreamAreHeldBackAndReplaced) {
+  must_call_ = 0;
+  events_ = {Event(Delta(R"({"role": "assistant", "content": "Sunny."})")),
+             Event(Delta("{}", "stop")), "data: [DONE]\n\n"};
+  wholes_ = {Words(R"({"city": "Paris"})")};
+  ASSERT_FALSE(Run(true).has_value());
+  AnswerParts parts;
+  for (const Json& chunk : chunks_) parts.AddChunk(chunk);
+  EXPECT_EQ(parts.content(), "");
+  ASSERT_THAT(parts.calls(), SizeIs(1));
+  EXPECT_EQ(parts.calls()[0].arguments, R"({"city": "Paris"})");
+}
+
+TEST_F(ExchangeTest, KeepsTheWordsWhenTheArgumentsDontComeEither) {
+  must_call_ = 0;
+  wholes_ = {Words("It is sunny."), Words("Really.")};
+  ASSERT_FALSE(Run(false).has_value());
+  EXPECT_EQ(whole_, wholes_[0]);
+  EXPECT_THAT(report_.repair_error, HasSubstr("in words"));
+  EXPECT_TRUE(report_.calls.empty());
 }
 
 }  // namespace

@@ -18,6 +18,10 @@ remote::ExchangeRequest RequestOf(const RemoteJob& job,
   request.is_stream = job.request.stream;
   request.tools = job.request.tools;
   request.entries = &job.entries;
+  if (!job.tools.sends_all && job.tools.pick.must_call &&
+      job.tools.pick.tools.size() == 1) {
+    request.must_call = job.tools.pick.tools.front();
+  }
   request.deadline = job.deadline;
   request.should_cancel = std::move(should_cancel);
   return request;

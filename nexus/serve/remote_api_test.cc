@@ -81,6 +81,20 @@ class RemoteApiTest : public testing::Test {
         "content": "Hi."}, "finish_reason": "stop"}]})";
   }
 
+  void AnswerCall(const char* name, const char* arguments) {
+    const Json call = {
+        {"id", "c"},
+        {"type", "function"},
+        {"function", {{"name", name}, {"arguments", arguments}}}};
+    const Json message = {{"role", "assistant"},
+                          {"content", nullptr},
+                          {"tool_calls", Json::array({call})}};
+    answer_ = DumpJson(
+        Json{{"choices", Json::array({{{"index", 0},
+                                       {"message", message},
+                                       {"finish_reason", "tool_calls"}}})}});
+  }
+
   ServerResponse Post(const Json& body) {
     ServerRequest request;
     request.method = "POST";
@@ -145,7 +159,7 @@ TEST_F(RemoteApiTest, PassesOnWhatItDoesntKnow) {
 
 TEST_F(RemoteApiTest, SendsTheRoutedToolAloneAndForcesIt) {
   Start();
-  AnswerWords();
+  AnswerCall("get_weather", R"({"city": "Paris"})");
   const Json answer =
       Json::parse(Post(Question("get_weather in Paris please")).body);
   EXPECT_EQ(NamesSent(), std::vector<std::string>{"get_weather"});
@@ -171,7 +185,7 @@ TEST_F(RemoteApiTest, PinSendsAllAsTheyAre) {
   RemoteApiOptions options;
   options.tools_mode = ToolsMode::kPin;
   Start(options);
-  AnswerWords();
+  AnswerCall("send_email", R"({"to": "Ann"})");
   Json body = Question("get_weather in Paris please");
   body["tool_choice"] = {{"type", "function"},
                          {"function", {{"name", "send_email"}}}};

@@ -92,23 +92,25 @@ class LlamaServerBackendTest(unittest.TestCase):
                        for choice in event["choices"])
         self.assertEqual(text, answer["choices"][0]["message"]["content"])
 
-    def test_2_the_routed_tool_alone_goes_out(self):
-        # This llama-server holds neither of the tests' models to `required`: it may
-        # be words that come back. A call that comes has been checked.
+    def test_2_a_routed_call(self):
         for stream in (False, True):
             with self.subTest(stream=stream):
                 if stream:
-                    events = self.server.stream(tools=TOOLS, nexus=True, max_tokens=96,
+                    events = self.server.stream(tools=TOOLS, nexus=True, max_tokens=32,
                                                 temperature=0)
                     report = [e["nexus"] for e in events if "nexus" in e][-1]
+                    self.assertTrue(any("tool_calls" in choice["delta"]
+                                        for e in events for choice in e["choices"]))
                 else:
-                    report = self.server.chat(tools=TOOLS, nexus=True, max_tokens=96,
-                                              temperature=0)["nexus"]
+                    answer = self.server.chat(tools=TOOLS, nexus=True, max_tokens=32,
+                                              temperature=0)
+                    report = answer["nexus"]
+                    (call,) = answer["choices"][0]["message"]["tool_calls"]
+                    self.assertIn("city", json.loads(call["function"]["arguments"]))
                 self.assertEqual(report["tools"], {"given": 3, "sent": 1,
                                                    "schema": "full"})
-                self.assertEqual(report["route"]["tool"], "get_weather")
-                for call in report["calls"]:
-                    self.assertEqual(call["tool"], "get_weather")
+                self.assertEqual(report["call"]["tool"], "get_weather")
+                self.assertTrue(report["call"]["valid"], report)
 
     def test_3_the_next_turn_finds_its_prefix_cached(self):
         first = [{"role": "system", "content": "You answer in one word. " * 12},
