@@ -10,9 +10,9 @@ constexpr std::chrono::milliseconds kLookInterval{20};
 
 }  // namespace
 
-AnswerWriter::AnswerWriter(ChatHead head, ChatService::Accepted accepted,
-                           Options options)
-    : head_(std::move(head)),
+AnswerWriter::AnswerWriter(std::unique_ptr<AnswerFormat> format,
+                           ChatService::Accepted accepted, Options options)
+    : format_(std::move(format)),
       accepted_(std::move(accepted)),
       options_(std::move(options)) {}
 
@@ -43,7 +43,7 @@ std::optional<Json> AnswerWriter::Whole(ApiError* error) {
   while (true) {
     ChatEvent event = Next();
     if (event.kind == ChatEvent::Kind::kDone) {
-      return ChatCompletionJson(head_, event.result);
+      return format_->Whole(event.result);
     }
     if (event.kind == ChatEvent::Kind::kFailed) {
       *error = std::move(event.error);
@@ -63,23 +63,22 @@ bool AnswerWriter::AwaitFirst(ApiError* error) {
 }
 
 bool AnswerWriter::Stream(const net::StreamWriter& write) {
-  ChatChunks chunks(head_, options_.include_usage);
   while (true) {
     const ChatEvent event = Next();
     switch (event.kind) {
       case ChatEvent::Kind::kText:
-        if (!write(chunks.Text(event.text))) return false;
+        if (!write(format_->Text(event.text))) return false;
         break;
       case ChatEvent::Kind::kCallBegin:
-        if (!write(chunks.CallBegin(event.call))) return false;
+        if (!write(format_->CallBegin(event.call))) return false;
         break;
       case ChatEvent::Kind::kCallArguments:
-        if (!write(chunks.CallArguments(event.text))) return false;
+        if (!write(format_->CallArguments(event.text))) return false;
         break;
       case ChatEvent::Kind::kDone:
-        return write(chunks.Finish(event.result));
+        return write(format_->Finish(event.result));
       case ChatEvent::Kind::kFailed:
-        return write(chunks.Fail(event.error));
+        return write(format_->Fail(event.error));
     }
   }
 }

@@ -6,11 +6,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "nexus/net/http_server.h"
+#include "nexus/serve/answer_format.h"
 #include "nexus/serve/chat_service.h"
-#include "nexus/serve/openai_chat.h"
 
 namespace nexus::serve {
 
@@ -19,10 +20,10 @@ class AnswerWriter {
  public:
   struct Options {
     std::chrono::steady_clock::time_point deadline;
-    bool include_usage = false;
     std::function<bool()> is_client_gone;
   };
-  AnswerWriter(ChatHead head, ChatService::Accepted accepted, Options options);
+  AnswerWriter(std::unique_ptr<AnswerFormat> format,
+               ChatService::Accepted accepted, Options options);
   // Cancels what is still at work.
   ~AnswerWriter();
   AnswerWriter(const AnswerWriter&) = delete;
@@ -40,7 +41,7 @@ class AnswerWriter {
   // The next event; kFailed when the time is up or the client has gone.
   ChatEvent Next();
 
-  const ChatHead head_;
+  const std::unique_ptr<AnswerFormat> format_;
   const ChatService::Accepted accepted_;
   const Options options_;
   std::optional<ChatEvent> first_;

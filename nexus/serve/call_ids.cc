@@ -7,9 +7,8 @@
 #include "nexus/base/hash.h"
 
 namespace nexus::serve {
-namespace {
 
-std::string NewId() {
+std::string NewId(std::string_view prefix) {
   static const std::string process = [] {
     std::random_device device;
     std::string seed;
@@ -17,12 +16,8 @@ std::string NewId() {
     return seed;
   }();
   static std::atomic<uint64_t> count{0};
-  return ToHex(Sha256Of(process + std::to_string(++count))).substr(0, 24);
+  return std::string(prefix) +
+         ToHex(Sha256Of(process + std::to_string(++count))).substr(0, 24);
 }
-
-}  // namespace
-
-std::string NewAnswerId() { return "chatcmpl-" + NewId(); }
-std::string NewCallId() { return "call_" + NewId(); }
 
 }  // namespace nexus::serve

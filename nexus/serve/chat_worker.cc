@@ -88,7 +88,7 @@ Result<ChatResult> ChatWorker::AnswerPinned(ChatJob& job,
 Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,
                                          const schema::ToolSchema& tool) {
   const ChatRequest& request = job.request;
-  llm::ToolCall call = {.id = NewCallId(), .name = tool.name};
+  llm::ToolCall call = {.id = NewId("call_"), .name = tool.name};
   ChatEvent begin;
   begin.kind = ChatEvent::Kind::kCallBegin;
   begin.call = call;

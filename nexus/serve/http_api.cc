@@ -8,7 +8,9 @@
 #include "nexus/serve/base64.h"
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/field_reader.h"
+#include "nexus/serve/http_reply.h"
 #include "nexus/serve/report_json.h"
+#include "nexus/serve/responses_api.h"
 
 namespace nexus::serve {
 namespace {
@@ -17,42 +19,6 @@ using net::ServerRequest;
 using net::ServerResponse;
 
 constexpr size_t kMaxEmbeddingInputs = 2048;
-
-ServerResponse JsonResponse(const Json& body, int status = 200) {
-  ServerResponse response;
-  response.status = status;
-  response.body = DumpJson(body);
-  return response;
-}
-
-ServerResponse ErrorResponse(const ApiError& error) {
-  ServerResponse response = JsonResponse(ToJson(error), error.status);
-  if (error.retry_after_s > 0) {
-    response.headers["Retry-After"] = std::to_string(error.retry_after_s);
-  }
-  return response;
-}
-
-// The body as JSON, or the answer that says why not.
-std::optional<ApiError> ParseBody(const ServerRequest& request, Json* body) {
-  auto parsed = ParseJson(request.body, "request body");
-  if (!parsed.ok()) return FromStatus(parsed.status());
-  *body = *std::move(parsed);
-  if (body->is_object()) return std::nullopt;
-  ApiError error;
-  error.message = "the body must be a JSON object";
-  return error;
-}
-
-ApiError ModelNotFound(const std::string& name, const std::string& wanted) {
-  ApiError error;
-  error.status = 404;
-  error.message =
-      "the model '" + name + "' isn't served here; there is '" + wanted + "'";
-  error.param = "model";
-  error.code = "model_not_found";
-  return error;
-}
 
 }  // namespace
 
@@ -82,6 +48,7 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
   };
   const Route routes[] = {
       {"POST", "/v1/chat/completions", [&] { return Chat(request); }},
+      {"POST", "/v1/responses", [&] { return Responses(request); }},
       {"GET", "/v1/models", [&] { return Models(); }},
       {"POST", "/v1/embeddings", [&] { return Embeddings(request); }},
       {"POST", "/v1/nexus/route", [&] { return this->Route(request); }},
@@ -122,23 +89,47 @@ ServerResponse HttpApi::Chat(const ServerRequest& request) {
   if (const auto error = ParseChatRequest(body, &chat)) {
     return ErrorResponse(*error);
   }
+  auto format =
+      std::make_unique<ChatChunks>(NewHead("chatcmpl-"), chat.include_usage);
+  return Answer(request, std::move(chat), std::move(format), deadline);
+}
+
+ServerResponse HttpApi::Responses(const ServerRequest& request) {
+  const auto deadline = std::chrono::steady_clock::now() + options_.deadline;
+  Json body;
+  if (const auto error = ParseBody(request, &body))
+    return ErrorResponse(*error);
+  ChatRequest chat;
+  Json echo;
+  if (const auto error = ParseResponsesRequest(body, &chat, &echo)) {
+    return ErrorResponse(*error);
+  }
+  auto format =
+      std::make_unique<ResponseEvents>(NewHead("resp_"), std::move(echo));
+  return Answer(request, std::move(chat), std::move(format), deadline);
+}
+
+ChatHead HttpApi::NewHead(std::string_view id_prefix) const {
+  return {.id = NewId(id_prefix),
+          .created = UnixSeconds(),
+          .model = options_.model};
+}
+
+ServerResponse HttpApi::Answer(const ServerRequest& request, ChatRequest chat,
+                               std::unique_ptr<AnswerFormat> format,
+                               std::chrono::steady_clock::time_point deadline) {
   if (!KnowsModel(chat.model)) {
     return ErrorResponse(ModelNotFound(chat.model, options_.model));
   }
   if (request.Header("x-nexus") == "1") chat.wants_report = true;
   const bool stream = chat.stream;
-  const bool include_usage = chat.include_usage;
   ChatService::Accepted accepted;
   if (const auto error = chat_->Submit(std::move(chat), &accepted)) {
     return ErrorResponse(*error);
   }
   auto writer = std::make_shared<AnswerWriter>(
-      ChatHead{.id = NewAnswerId(),
-               .created = UnixSeconds(),
-               .model = options_.model},
-      std::move(accepted),
+      std::move(format), std::move(accepted),
       AnswerWriter::Options{.deadline = deadline,
-                            .include_usage = include_usage,
                             .is_client_gone = request.is_client_gone});
   if (!stream) {
     ApiError error;

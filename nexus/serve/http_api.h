@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nexus/net/http_server.h"
@@ -46,6 +47,12 @@ class HttpApi {
 
  private:
   net::ServerResponse Chat(const net::ServerRequest& request);
+  net::ServerResponse Responses(const net::ServerRequest& request);
+  ChatHead NewHead(std::string_view id_prefix) const;
+  net::ServerResponse Answer(const net::ServerRequest& request,
+                             ChatRequest chat,
+                             std::unique_ptr<AnswerFormat> format,
+                             std::chrono::steady_clock::time_point deadline);
   net::ServerResponse Models() const;
   net::ServerResponse Embeddings(const net::ServerRequest& request);
   net::ServerResponse Route(const net::ServerRequest& request);

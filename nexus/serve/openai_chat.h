@@ -16,6 +16,7 @@
 #include "nexus/base/json.h"
 #include "nexus/llm/chat_template.h"
 #include "nexus/schema/tool_schema.h"
+#include "nexus/serve/answer_format.h"
 #include "nexus/serve/api_error.h"
 
 namespace nexus::serve {
@@ -86,20 +87,21 @@ struct ChatHead {
 
 Json ChatCompletionJson(const ChatHead& head, const ChatResult& result);
 
-// Events of a text/event-stream, in the order that clients expect. Each call
-// returns the bytes to send. Thread-compatible.
-class ChatChunks {
+// The answer as chat completions have it.
+class ChatChunks : public AnswerFormat {
  public:
   ChatChunks(ChatHead head, bool include_usage)
       : head_(std::move(head)), include_usage_(include_usage) {}
 
-  std::string Text(std::string_view delta);
-  std::string CallBegin(const llm::ToolCall& call);  // without arguments
-  std::string CallArguments(std::string_view delta);
+  Json Whole(const ChatResult& result) override {
+    return ChatCompletionJson(head_, result);
+  }
+  std::string Text(std::string_view delta) override;
+  std::string CallBegin(const llm::ToolCall& call) override;
+  std::string CallArguments(std::string_view delta) override;
   // The finish reason, the usage where it was asked for, and the end mark.
-  std::string Finish(const ChatResult& result);
-  // In place of Finish, once chunks have gone out.
-  std::string Fail(const ApiError& error) const;
+  std::string Finish(const ChatResult& result) override;
+  std::string Fail(const ApiError& error) override;
 
  private:
   std::string Chunk(Json delta);

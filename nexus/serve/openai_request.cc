@@ -5,46 +5,12 @@
 
 #include "nexus/serve/field_reader.h"
 #include "nexus/serve/openai_chat.h"
+#include "nexus/serve/request_fields.h"
 
 namespace nexus::serve {
 namespace {
 
 using llm::ChatMessage;
-
-// A string, null, or a list of text parts.
-void ReadContent(const Json& message, const std::string& path,
-                 FieldReader* read, std::string* content) {
-  const Json* found = read->Find(message, "content");
-  if (found == nullptr) return;
-  const std::string where = FieldPath(path, "content");
-  if (found->is_string()) {
-    *content = found->get<std::string>();
-    return;
-  }
-  if (!found->is_array()) {
-    read->Fail(where, "expected a string or an array of parts, found " +
-                          std::string(found->type_name()));
-    return;
-  }
-  for (size_t i = 0; i < found->size() && read->ok(); ++i) {
-    const Json& part = (*found)[i];
-    const std::string part_path = ItemPath(where, i);
-    if (!part.is_object()) {
-      read->Fail(part_path, "expected an object");
-      return;
-    }
-    std::string type;
-    read->Read(part, part_path, "type", &type);
-    if (type != "text" && type != "refusal") {
-      read->Fail(FieldPath(part_path, "type"),
-                 "only text is understood here, found '" + type + "'");
-      return;
-    }
-    std::string text;
-    read->Read(part, part_path, type.c_str(), &text);
-    *content += text;
-  }
-}
 
 void ReadToolCalls(const Json& message, const std::string& path,
                    FieldReader* read, std::vector<llm::ToolCall>* calls) {
@@ -66,19 +32,7 @@ void ReadToolCalls(const Json& message, const std::string& path,
       return;
     }
     const std::string function_path = FieldPath(item_path, "function");
-    read->Read(*function, function_path, "name", &call.name);
-    read->Read(*function, function_path, "arguments", &call.arguments);
-    if (call.name.empty()) {
-      read->Fail(FieldPath(function_path, "name"), "is missing");
-    }
-    // Templates write the arguments as JSON: anything else would end up as a
-    // call that no model was trained on.
-    if (call.arguments.empty()) call.arguments = "{}";
-    const auto arguments = ParseJson(call.arguments, "arguments");
-    if (!arguments.ok() || !arguments->is_object()) {
-      read->Fail(FieldPath(function_path, "arguments"),
-                 "expected the text of a JSON object");
-    }
+    ReadCall(*function, function_path, read, &call);
     calls->push_back(std::move(call));
   }
 }
@@ -102,7 +56,8 @@ void ReadMessages(const Json& body, FieldReader* read,
     ChatMessage message;
     read->Read(item, path, "role", &message.role);
     if (message.role == "developer") message.role = "system";
-    ReadContent(item, path, read, &message.content);
+    ReadTextParts(item, path, "content", {"text", "refusal"}, read,
+                  &message.content);
     if (message.role != "assistant" && read->Find(item, "content") == nullptr) {
       read->Fail(FieldPath(path, "content"), "is missing");
     }
@@ -134,33 +89,11 @@ void ReadMessages(const Json& body, FieldReader* read,
 void ReadTools(const Json& body, FieldReader* read, ChatRequest* request) {
   read->RefuseUnless(body, "functions", Json::array(),
                      "is deprecated by OpenAI; send `tools`");
-  if (const Json* tools = read->FindArray(body, "", "tools", kMaxTools)) {
-    for (size_t i = 0; i < tools->size() && read->ok(); ++i) {
-      const std::string path = ItemPath("tools", i);
-      auto tool = schema::ParseTool((*tools)[i], "", path);
-      if (!tool.ok()) {
-        ApiError error;
-        error.message = tool.status().message();
-        error.param = path;
-        read->Fail(std::move(error));
-        return;
-      }
-      request->tools.push_back(*std::move(tool));
-    }
-  }
+  ReadToolList(body, read, &request->tools);
   const Json* choice = read->Find(body, "tool_choice");
   if (choice == nullptr) return;
   if (choice->is_string()) {
-    const auto name = choice->get<std::string>();
-    if (name == "none") {
-      request->tool_choice = ToolChoice::kNone;
-    } else if (name == "required") {
-      request->tool_choice = ToolChoice::kRequired;
-    } else if (name != "auto") {
-      read->Fail(
-          "tool_choice",
-          "expected auto, none, required or a function, found '" + name + "'");
-    }
+    ReadToolChoiceName(*choice, "tool_choice", read, request);
   } else if (choice->is_object()) {
     const Json* function = read->FindObject(*choice, "tool_choice", "function");
     if (function != nullptr) {
@@ -174,9 +107,6 @@ void ReadTools(const Json& body, FieldReader* read, ChatRequest* request) {
     }
   } else {
     read->Fail("tool_choice", "expected a string or an object");
-  }
-  if (request->tool_choice == ToolChoice::kRequired && request->tools.empty()) {
-    read->Fail("tool_choice", "'required' needs `tools`");
   }
 }
 
@@ -228,40 +158,9 @@ void ReadFormat(const Json& body, FieldReader* read, ChatRequest* request) {
   }
 }
 
-void ReadNexus(const Json& body, FieldReader* read, ChatRequest* request) {
-  const Json* found = read->Find(body, "nexus");
-  if (found == nullptr) return;
-  if (found->is_boolean()) {
-    request->wants_report = found->get<bool>();
-    return;
-  }
-  if (!found->is_object()) {
-    read->Fail("nexus", "expected true or an object");
-    return;
-  }
-  request->wants_report = true;
-  std::string mode;
-  read->Read(*found, "nexus", "tools", &mode);
-  if (mode.empty()) return;
-  request->tools_mode = ParseToolsMode(mode);
-  if (!request->tools_mode.has_value()) {
-    read->Fail("nexus.tools", "expected route or pin, found '" + mode + "'");
-  }
-}
-
-void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request) {
-  read->ReadNumber(body, "temperature", {0, 2}, &request->temperature);
-  read->ReadNumber(body, "top_p", {0, 1}, &request->top_p);
-  std::optional<int64_t> seed;
-  // Seeds are 64 bits wide elsewhere; ours are the lower half.
-  read->ReadInteger(body, "seed", {-9e18, 9e18}, &seed);
-  if (seed.has_value()) request->seed = static_cast<uint32_t>(*seed);
-  std::optional<int64_t> limit;
-  constexpr FieldReader::Range kTokens = {1, 1 << 24};
-  read->ReadInteger(body, "max_tokens", kTokens, &limit);
-  read->ReadInteger(body, "max_completion_tokens", kTokens, &limit);
-  if (limit.has_value()) request->max_tokens = static_cast<int>(*limit);
-
+void ReadChatOnly(const Json& body, FieldReader* read, ChatRequest* request) {
+  ReadTokenLimit(body, "max_tokens", read, request);
+  ReadTokenLimit(body, "max_completion_tokens", read, request);
   read->RefuseUnless(body, "n", 1, "only 1 is supported");
   read->RefuseUnless(body, "logprobs", false, "isn't supported");
   read->RefuseUnless(body, "top_logprobs", 0, "isn't supported");
@@ -274,24 +173,6 @@ void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request) {
 }
 
 }  // namespace
-
-const schema::ToolSchema* FindTool(const ChatRequest& request,
-                                   std::string_view name) {
-  for (const schema::ToolSchema& tool : request.tools) {
-    if (tool.name == name) return &tool;
-  }
-  return nullptr;
-}
-
-std::string_view ToolsModeName(ToolsMode mode) {
-  return mode == ToolsMode::kPin ? "pin" : "route";
-}
-
-std::optional<ToolsMode> ParseToolsMode(std::string_view name) {
-  if (name == "route") return ToolsMode::kRoute;
-  if (name == "pin") return ToolsMode::kPin;
-  return std::nullopt;
-}
 
 std::optional<ApiError> ParseChatRequest(const Json& body,
                                          ChatRequest* request) {
@@ -311,6 +192,7 @@ std::optional<ApiError> ParseChatRequest(const Json& body,
               &request->include_usage);
   }
   ReadSampling(body, &read, request);
+  ReadChatOnly(body, &read, request);
   ReadStop(body, &read, &request->stop);
   ReadFormat(body, &read, request);
   ReadNexus(body, &read, request);

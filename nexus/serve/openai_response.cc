@@ -115,7 +115,7 @@ std::string ChatChunks::Finish(const ChatResult& result) {
   return events + "data: [DONE]\n\n";
 }
 
-std::string ChatChunks::Fail(const ApiError& error) const {
+std::string ChatChunks::Fail(const ApiError& error) {
   return Event(ToJson(error));
 }
 

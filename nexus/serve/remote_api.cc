@@ -122,7 +122,7 @@ ServerResponse RemoteApi::Chat(const ServerRequest& request) {
           : remote::OutgoingRequest(*body, job.request.tools, job.tools.pick,
                                     job.form, options_.model);
   if (body->contains("tools")) job.entries = (*body)["tools"];
-  job.head = {.id = NewAnswerId(),
+  job.head = {.id = NewId("chatcmpl-"),
               .created = UnixSeconds(),
               .model = job.request.model};
   job.is_client_gone = request.is_client_gone;

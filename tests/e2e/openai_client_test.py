@@ -80,6 +80,72 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(call.function.name, "get_weather")
         self.assertIn("city", json.loads(call.function.arguments))
 
+    def respond(self, **fields):
+        return self.client.responses.create(
+            **{"model": MODEL, "input": WEATHER, "max_output_tokens": 64, **fields})
+
+    def test_a_response_in_words_whole_and_streamed(self):
+        whole = self.respond(input="Say hello.", max_output_tokens=8)
+        self.assertTrue(whole.output_text)
+        self.assertEqual(whole.usage.total_tokens,
+                         whole.usage.input_tokens + whole.usage.output_tokens)
+        text = ""
+        last = None
+        numbers = []
+        for event in self.respond(input="Say hello.", max_output_tokens=8, stream=True):
+            last = event
+            numbers.append(event.sequence_number)
+            if event.type == "response.output_text.delta":
+                text += event.delta
+        self.assertEqual(text, whole.output_text)
+        self.assertEqual(numbers, list(range(len(numbers))))
+        self.assertIn(last.type, ("response.completed", "response.incomplete"))
+        self.assertEqual(last.response.output_text, text)
+
+    def test_an_agents_loop_over_responses(self):
+        tools = [{"type": "function", **tool["function"]} for tool in TOOLS]
+        items = list(WEATHER)
+        first = self.respond(input=items, tools=tools, instructions="Be brief.")
+        call = first.output[0]
+        self.assertEqual((call.type, call.name), ("function_call", "get_weather"))
+        self.assertIn("city", json.loads(call.arguments))
+        items += first.output
+        items.append({"type": "function_call_output", "call_id": call.call_id,
+                      "output": json.dumps({"celsius": 18})})
+        second = self.respond(input=items, tools=tools, instructions="Be brief.",
+                              max_output_tokens=16)
+        self.assertEqual(second.output[0].type, "message")
+        self.assertTrue(second.output_text)
+        self.assertGreater(second.usage.input_tokens_details.cached_tokens, 0)
+
+    def test_a_response_put_together_by_the_client(self):
+        tools = [{"type": "function", **tool["function"]} for tool in TOOLS]
+        with self.client.responses.stream(
+                model=MODEL, input=WEATHER, tools=tools, max_output_tokens=64) as stream:
+            kinds = [event.type for event in stream]
+            final = stream.get_final_response()
+        self.assertIn("response.function_call_arguments.delta", kinds)
+        self.assertEqual(final.status, "completed")
+        self.assertEqual(final.output[0].name, "get_weather")
+        self.assertIn("city", json.loads(final.output[0].arguments))
+
+    def test_a_response_under_a_schema(self):
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}},
+                  "required": ["n"], "additionalProperties": False}
+        answer = self.respond(text={"format": {"type": "json_schema", "name": "n",
+                                               "schema": schema}})
+        self.assertIsInstance(json.loads(answer.output_text)["n"], int)
+
+    def test_what_responses_refuse_is_named(self):
+        for field, value in {"previous_response_id": "resp_1", "store": True,
+                             "background": True}.items():
+            with self.assertRaises(openai.BadRequestError) as wrong:
+                self.respond(**{field: value})
+            self.assertEqual(wrong.exception.param, field)
+        with self.assertRaises(openai.BadRequestError) as wrong:
+            self.respond(tools=[{"type": "web_search"}])
+        self.assertEqual(wrong.exception.param, "tools[0].type")
+
     def test_errors_are_the_clients_own_exceptions(self):
         with self.assertRaises(openai.NotFoundError) as missing:
             self.chat(model="gpt-4o")

@@ -216,6 +216,31 @@ class ServeTest(unittest.TestCase):
             time.sleep(0.5)
         self.assertEqual((tiers[0], tiers[-1]), ("prefill", "splice"))
 
+    def test_a_response_is_streamed_in_openais_events(self):
+        status, headers, text = self.server.request("POST", "/v1/responses", {
+            "model": MODEL, "input": WEATHER, "max_output_tokens": 64, "stream": True,
+            "nexus": True, "tools": [{"type": "function", **t["function"]} for t in TOOLS]})
+        self.assertEqual(status, 200, text)
+        self.assertTrue(headers["Content-Type"].startswith("text/event-stream"))
+        events = []
+        for block in text.strip().split("\n\n"):
+            name, data = block.split("\n")
+            events.append(json.loads(data[len("data: "):]))
+            self.assertEqual(name, "event: " + events[-1]["type"])
+        kinds = [event["type"] for event in events]
+        self.assertEqual(kinds[:3], ["response.created", "response.in_progress",
+                                     "response.output_item.added"])
+        self.assertEqual(kinds[-3:], ["response.function_call_arguments.done",
+                                      "response.output_item.done", "response.completed"])
+        pieces = "".join(event["delta"] for event in events if "delta" in event)
+        done = events[-1]["response"]
+        self.assertEqual(done["output"][0]["arguments"], pieces)
+        self.assertEqual(done["output"][0]["name"], "get_weather")
+        self.assertEqual(done["nexus"]["route"]["tool"], "get_weather")
+        self.error(404, param="model", path="/v1/responses",
+                   body={"model": "gpt-4o", "input": "hi"})
+        self.error(400, param="input", path="/v1/responses", body={"model": MODEL})
+
     def test_tool_choice(self):
         none = self.server.chat(tools=TOOLS, tool_choice="none", max_tokens=4)
         self.assertNotIn("tool_calls", none["choices"][0]["message"])
