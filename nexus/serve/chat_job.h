@@ -33,6 +33,7 @@ struct ChatJob {
   // The one to call. Empty: an answer in words, or the model chooses.
   std::optional<schema::ToolSchema> tool;
   std::optional<route::RouteDecision> decision;
+  std::string routed_text;  // what the decision was made from
   double route_ms = 0;
 
   uint64_t lease = 0;  // of the session

@@ -9,6 +9,7 @@
 #include "nexus/engine/next_turn.h"
 #include "nexus/serve/chat_plan.h"
 #include "nexus/serve/report_json.h"
+#include "nexus/serve/tool_choice.h"
 
 namespace nexus::serve {
 namespace {
@@ -33,13 +34,6 @@ uint64_t ConversationKey(const std::vector<ChatMessage>& messages) {
     if (message.role == "user") break;
   }
   return Xxh3(beginning.data(), beginning.size());
-}
-
-std::string_view LastUserText(const std::vector<ChatMessage>& messages) {
-  const auto last =
-      std::find_if(messages.rbegin(), messages.rend(),
-                   [](const auto& message) { return message.role == "user"; });
-  return last == messages.rend() ? std::string_view() : last->content;
 }
 
 // The tool that was called last; empty: none.
@@ -79,38 +73,6 @@ SessionCacheCounts ChatService::session_counts() const {
   return session_counts_;
 }
 
-Status ChatService::ChooseTool(ChatJob* job) const {
-  const ChatRequest& request = job->request;
-  if (request.tools.empty() || request.tool_choice == ToolChoice::kNone) {
-    return Status::Ok();
-  }
-  if (request.tool_choice == ToolChoice::kNamed) {
-    job->tool = *FindTool(request, request.named_tool);
-    return Status::Ok();
-  }
-  // With all tools before it the model chooses.
-  if (job->mode == ToolsMode::kPin) return Status::Ok();
-  const bool must_call = request.tool_choice == ToolChoice::kRequired;
-  // The router knows what the user wants, not what is still missing: after a
-  // result it would choose the same tool for ever.
-  if (!must_call && request.messages.back().role != "user") {
-    return Status::Ok();
-  }
-  const auto start = Clock::Monotonic().Now();
-  NEXUS_ASSIGN_OR_RETURN(
-      job->decision,
-      router_->Route(request.tools, LastUserText(request.messages), {}));
-  job->route_ms = Since(start);
-  const route::RouteDecision& decision = *job->decision;
-  if (!decision.candidates.empty() &&
-      (must_call || decision.outcome != route::Outcome::kAbstain)) {
-    job->tool = decision.tool(decision.candidates.front());
-  } else if (must_call) {
-    job->tool = request.tools.front();
-  }
-  return Status::Ok();
-}
-
 std::optional<ApiError> ChatService::Submit(ChatRequest request,
                                             Accepted* accepted) {
   const auto refuse = [this](const Status& status) {
@@ -130,7 +92,7 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
   auto conversation = engine_->planner().HistoryTokens(job->request.messages);
   if (!conversation.ok()) return FromStatus(conversation.status());
   job->conversation = *std::move(conversation);
-  if (const Status chosen = ChooseTool(job.get()); !chosen.ok()) {
+  if (const Status chosen = ChooseTool(router_, job.get()); !chosen.ok()) {
     return FromStatus(chosen);
   }
   if (const Status planned = PlanJob(*engine_, job.get()); !planned.ok()) {
@@ -207,6 +169,7 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
     report["mode"] = std::string(ToolsModeName(job.mode));
     report["route"] =
         job.decision.has_value() ? RouteJson(*job.decision) : Json(nullptr);
+    if (job.decision.has_value()) report["route"]["query"] = job.routed_text;
     report["call"] = job.call_report;
     report["tokens"] = PlanTokensJson(job.plan);
     report["tokens"]["sampled"] = result.usage.completion_tokens;

@@ -6,11 +6,10 @@
 //   later, when idle    learn, remember, prepare the next turn
 //
 // With tools in the request (mode `route`) the router says which one is wanted,
-// outside the context; its schema alone comes into the context, late and
-// transient. When the router abstains, or the last message is a tool's result
-// and the choice is free, the model answers in words. In mode `pin` all tools
-// stand in the system turn, from exact stored cells where there are any, and
-// the model chooses.
+// outside the context (tool_choice.h); its schema alone comes into the context,
+// late and transient. When the router abstains the model answers in words. In
+// mode `pin` all tools stand in the system turn, from exact stored cells where
+// there are any, and the model chooses.
 #ifndef NEXUS_SERVE_CHAT_SERVICE_H_
 #define NEXUS_SERVE_CHAT_SERVICE_H_
 
@@ -81,7 +80,6 @@ class ChatService {
   void Stop() { scheduler_.Stop(); }
 
  private:
-  Status ChooseTool(ChatJob* job) const;
   // All below on the inference thread.
   void Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket);
   void Finish(ChatJob& job, ChatResult result);

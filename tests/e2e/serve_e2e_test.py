@@ -195,6 +195,26 @@ class ServeTest(unittest.TestCase):
         cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         self.assertGreater(cached, 0)
 
+    def test_an_agent_of_two_steps_goes_on_to_the_second(self):
+        messages = [{"role": "user", "content":
+                     "Get the current weather in Paris, then send an email message "
+                     "with it to Ann."}]
+        called = []
+        while len(called) < 5:
+            answer = self.server.chat(messages=messages, tools=TOOLS, nexus=True,
+                                      max_tokens=96)
+            message = answer["choices"][0]["message"]
+            if "tool_calls" not in message:
+                break
+            call = message["tool_calls"][0]
+            self.assertTrue(answer["nexus"]["call"]["valid"])
+            called.append(call["function"]["name"])
+            messages += [message, {"role": "tool", "tool_call_id": call["id"],
+                                   "content": "18 degrees" if len(called) == 1 else "ok"}]
+        # Each once, and then words.
+        self.assertEqual(sorted(called), ["get_weather", "send_email"])
+        self.assertTrue(message["content"])
+
     def test_a_streamed_call_comes_in_fragments(self):
         chunks = self.server.stream(tools=TOOLS)
         deltas = [c["choices"][0]["delta"] for c in chunks]

@@ -1,0 +1,28 @@
+// Clauses: a request cut where it asks for one thing after another.
+//
+// "Convert 5 euros to dollars, then mail the sum to Ann" asks for two tools; a
+// router that sees all of it finds one. Each clause is routed by itself to see
+// which tool is still missing (tool_choice.h).
+#ifndef NEXUS_SERVE_CLAUSES_H_
+#define NEXUS_SERVE_CLAUSES_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nexus::serve {
+
+// Each clause costs one routing.
+inline constexpr size_t kMaxClauses = 8;
+
+// In order, never empty for a text with a word. Cut at the ends of sentences
+// and lines, at semicolons and commas, and at English "and" and "then". What
+// stands in quotes or back-ticks isn't cut; pieces of one or two words, as in
+// enumerations, stay with what is before them. What is beyond the last clause
+// belongs to it.
+std::vector<std::string> Clauses(std::string_view text);
+
+}  // namespace nexus::serve
+
+#endif  // NEXUS_SERVE_CLAUSES_H_
