@@ -30,6 +30,7 @@ struct ServeFlags {
   bool allow_public = false;
   std::vector<std::string> names;
   std::string tools_mode = "route";
+  int hybrid_tools = 4;
   int sessions = 4;
   int queue = 64;
   int deadline_s = 600;
@@ -198,6 +199,7 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   serve::ChatServiceOptions chat_options;
   chat_options.tools_mode = serve::ParseToolsMode(flags.tools_mode)
                                 .value_or(serve::ToolsMode::kRoute);
+  chat_options.hybrid.tools = flags.hybrid_tools;
   chat_options.prepare = *prepare;
   chat_options.sessions.max_sessions = flags.sessions;
   chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
@@ -252,10 +254,17 @@ void AddServeCommand(CLI::App* app, Action* action) {
   command->add_option("--alias", flags->names,
                       "Another name that requests may give the model");
   command
-      ->add_option("--tools-mode", flags->tools_mode,
-                   "route: the router picks one of a request's tools; pin: all "
-                   "of them stand in the context and the model chooses")
-      ->check(CLI::IsMember({"route", "pin"}))
+      ->add_option(
+          "--tools-mode", flags->tools_mode,
+          "route: the router picks one of a request's tools; pin: all "
+          "of them stand in the context and the model chooses; hybrid: "
+          "the best few do, and a tool that finds the others")
+      ->check(CLI::IsMember({"route", "pin", "hybrid"}))
+      ->capture_default_str();
+  command
+      ->add_option("--hybrid-tools", flags->hybrid_tools,
+                   "Tools that mode hybrid lists for a message")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command
       ->add_option("--sessions", flags->sessions,

@@ -38,10 +38,15 @@ struct ChatJob {
 
   uint64_t lease = 0;  // of the session
   engine::PromptPlan plan;
-  // Mode kPin: the tools in the plan's order, and how a call begins, up to the
-  // name, where the model may choose to call.
-  std::vector<schema::ToolSchema> pinned;
+  // Modes with a list: the tools in the plan's order and those found later, and
+  // how a call begins, up to the name, where the model may choose to call.
+  std::vector<schema::ToolSchema> listed;
   std::vector<llm::Token> call_opening;
+  // Mode kHybrid: the first of the list, and what was asked of it.
+  std::optional<schema::ToolSchema> finder;
+  std::vector<llm::ChatMessage> search_turns;
+  int search_tokens = 0;
+  Json search_report = Json::array();
   engine::TierReport tier;
   double queue_ms = 0;
   double plan_ms = 0;

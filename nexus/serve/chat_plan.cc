@@ -1,11 +1,9 @@
 #include "nexus/serve/chat_plan.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/compile_contexts.h"
-#include "nexus/engine/list_order.h"
 
 namespace nexus::serve {
 namespace {
@@ -31,19 +29,15 @@ Status PlanRoutedCall(const engine::PromptPlanner& planner, ChatJob* job) {
   return Status::Ok();
 }
 
-Status PlanPinned(const engine::Engine& engine, ChatJob* job) {
+Status PlanListed(const engine::Engine& engine, ChatJob* job) {
   const engine::PromptPlanner& planner = engine.planner();
   const ChatRequest& request = job->request;
-  // One order for equal sets: their cells are then found again.
-  for (const size_t place : engine::CanonicalOrder(request.tools)) {
-    job->pinned.push_back(request.tools[place]);
-  }
   const llm::ChatMessage& first = request.messages.front();
   NEXUS_ASSIGN_OR_RETURN(
       job->plan, planner.PlanListBlock(first.role == "system"
                                            ? std::string_view(first.content)
                                            : compile::kDefaultSystemPrompt,
-                                       job->pinned));
+                                       job->listed));
   NEXUS_ASSIGN_OR_RETURN(job->plan.user,
                          planner.ListTurnTokens(request.messages));
   if (job->tool.has_value()) {
@@ -68,10 +62,8 @@ Status PlanPinned(const engine::Engine& engine, ChatJob* job) {
 
 Status PlanJob(const engine::Engine& engine, ChatJob* job) {
   const auto start = Clock::Monotonic().Now();
-  const bool has_tools = !job->request.tools.empty() &&
-                         job->request.tool_choice != ToolChoice::kNone;
-  if (job->mode == ToolsMode::kPin && has_tools) {
-    NEXUS_RETURN_IF_ERROR(PlanPinned(engine, job));
+  if (!job->listed.empty()) {
+    NEXUS_RETURN_IF_ERROR(PlanListed(engine, job));
   } else if (job->tool.has_value()) {
     NEXUS_RETURN_IF_ERROR(PlanRoutedCall(engine.planner(), job));
   } else {

@@ -9,8 +9,8 @@
 
 namespace nexus::serve {
 
-// Fills the job's plan, and what AnswerPinned needs beside it. The tool must be
-// chosen and the conversation's tokens there. Thread-safe.
+// Fills the job's plan, and what AnswerListed needs beside it. The tool must be
+// chosen, the list made and the conversation's tokens there. Thread-safe.
 Status PlanJob(const engine::Engine& engine, ChatJob* job);
 
 }  // namespace nexus::serve

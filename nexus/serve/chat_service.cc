@@ -10,6 +10,7 @@
 #include "nexus/serve/chat_plan.h"
 #include "nexus/serve/report_json.h"
 #include "nexus/serve/tool_choice.h"
+#include "nexus/serve/tool_finder.h"
 
 namespace nexus::serve {
 namespace {
@@ -62,8 +63,10 @@ ChatService::ChatService(const engine::Engine* engine, ToolRouter* router,
       router_(router),
       options_(std::move(options)),
       sessions_(engine, options_.sessions),
-      worker_(engine, {.prepare = options_.prepare,
-                       .call_tokens = options_.call_tokens}),
+      worker_(engine, router,
+              {.prepare = options_.prepare,
+               .call_tokens = options_.call_tokens,
+               .found_tools = options_.hybrid.found}),
       scheduler_(options_.scheduler) {}
 
 ChatService::~ChatService() { Stop(); }
@@ -94,6 +97,13 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
   job->conversation = *std::move(conversation);
   if (const Status chosen = ChooseTool(router_, job.get()); !chosen.ok()) {
     return FromStatus(chosen);
+  }
+  const bool has_list = job->mode != ToolsMode::kRoute &&
+                        !job->request.tools.empty() &&
+                        job->request.tool_choice != ToolChoice::kNone;
+  if (has_list) {
+    const Status listed = ListTools(router_, options_.hybrid, job.get());
+    if (!listed.ok()) return FromStatus(listed);
   }
   if (const Status planned = PlanJob(*engine_, job.get()); !planned.ok()) {
     return FromStatus(planned);
@@ -160,6 +170,7 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
       forecast_notes_ = 0;
     }
   }
+  result.usage.completion_tokens += job.search_tokens;
   result.usage.prompt_tokens = static_cast<int>(job.plan.TokenCount());
   result.usage.cached_tokens = job.tier.reused_tokens +
                                job.tier.restored_tokens +
@@ -171,6 +182,7 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
         job.decision.has_value() ? RouteJson(*job.decision) : Json(nullptr);
     if (job.decision.has_value()) report["route"]["query"] = job.routed_text;
     report["call"] = job.call_report;
+    if (job.finder.has_value()) report["searches"] = job.search_report;
     report["tokens"] = PlanTokensJson(job.plan);
     report["tokens"]["sampled"] = result.usage.completion_tokens;
     Json& ms = report["ms"];

@@ -27,6 +27,7 @@
 #include "nexus/serve/openai_chat.h"
 #include "nexus/serve/scheduler.h"
 #include "nexus/serve/session_cache.h"
+#include "nexus/serve/tool_finder.h"
 #include "nexus/serve/tool_router.h"
 
 namespace nexus::serve {
@@ -43,6 +44,7 @@ struct ChatOutcome {
 
 struct ChatServiceOptions {
   ToolsMode tools_mode = ToolsMode::kRoute;  // unless the request says another
+  HybridOptions hybrid;
   engine::PrepareOptions prepare;
   SessionCacheOptions sessions;
   SchedulerOptions scheduler;

@@ -233,6 +233,66 @@ TEST_F(ChatServiceTest, APinnedListIsHeldThroughAToolsResult) {
   EXPECT_GT(next.usage.cached_tokens, call.usage.prompt_tokens / 2);
 }
 
+TEST_F(ChatServiceTest, AHybridListFindsWhatItDoesNotShow) {
+  // Nothing but the finder is listed: whoever must call has to search first.
+  Start({.hybrid = {.tools = 0, .found = 2}});
+  ChatRequest request = BerthQuestion();
+  for (int i = 2; i < 6; ++i) request.tools.push_back(SampleTool(i));
+  request.tools_mode = ToolsMode::kHybrid;
+  request.tool_choice = ToolChoice::kRequired;
+  const auto events = Ask(request);
+  ASSERT_EQ(events.back().kind, ChatEvent::Kind::kDone)
+      << events.back().error.message;
+  const ChatResult& result = events.back().result;
+  ASSERT_EQ(result.tool_calls.size(), 1U);
+  EXPECT_THAT(result.tool_calls[0].name, HasSubstr("book_berth_"));
+  EXPECT_EQ(result.report["mode"], "hybrid");
+  EXPECT_EQ(result.report["call"]["valid"], true);
+  const Json& searches = result.report["searches"];
+  ASSERT_GE(searches.size(), 1U);
+  ASSERT_LE(searches.size(), static_cast<size_t>(kMaxToolSearches));
+  EXPECT_EQ(searches[0]["found"].size(), 2U);
+  // The search stays inside: one call, and its tokens are accounted for.
+  int begun = 0;
+  for (const ChatEvent& event : events) {
+    if (event.kind == ChatEvent::Kind::kCallBegin) ++begun;
+  }
+  EXPECT_EQ(begun, 1);
+  EXPECT_GT(result.usage.completion_tokens,
+            static_cast<int>(result.tool_calls[0].arguments.size() / 16));
+  const Json& report = result.report;
+  EXPECT_EQ(report["reused_tokens"].get<int>() +
+                report["restored_tokens"].get<int>() +
+                report["spliced_tokens"].get<int>() +
+                report["recomputed_tokens"].get<int>() +
+                report["prefilled_tokens"].get<int>(),
+            result.usage.prompt_tokens);
+}
+
+TEST_F(ChatServiceTest, AHybridListShowsTheBestTools) {
+  Start({.hybrid = {.tools = 1, .found = 1}});
+  ChatRequest request = BerthQuestion();
+  for (int i = 2; i < 6; ++i) request.tools.push_back(SampleTool(i));
+  request.tools_mode = ToolsMode::kHybrid;
+  request.tool_choice = ToolChoice::kNamed;
+  request.named_tool = "book_berth_4";
+  const ChatResult named = Ask(request).back().result;
+  ASSERT_EQ(named.tool_calls.size(), 1U);
+  EXPECT_EQ(named.tool_calls[0].name, "book_berth_4");
+  EXPECT_EQ(named.report["route"]["candidates"].size(), 1U);
+
+  request.tool_choice = ToolChoice::kAuto;
+  const ChatResult free = Ask(request).back().result;
+  // find_tool and one tool, not all six.
+  request.tools_mode = ToolsMode::kPin;
+  const ChatResult pinned = Ask(request).back().result;
+  EXPECT_LT(free.report["tokens"]["block"], pinned.report["tokens"]["block"]);
+  // A list that would leave out one tool shows them all.
+  request.tools.resize(2);
+  request.tools_mode = ToolsMode::kHybrid;
+  EXPECT_FALSE(Ask(request).back().result.report.contains("searches"));
+}
+
 TEST_F(ChatServiceTest, SaysThatThePromptIsTooLong) {
   Start();
   const auto events = Ask(Question(std::string(5000, 'x')));

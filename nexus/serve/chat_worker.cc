@@ -9,6 +9,8 @@
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/report_json.h"
 #include "nexus/serve/stop_filter.h"
+#include "nexus/serve/tool_choice.h"
+#include "nexus/serve/tool_finder.h"
 
 namespace nexus::serve {
 namespace {
@@ -52,12 +54,12 @@ Result<ChatResult> ChatWorker::Answer(ChatJob& job, engine::Session& session) {
   NEXUS_ASSIGN_OR_RETURN(job.tier, session.Prepare(job.plan, options_.prepare));
   job.prepare_ms = Milliseconds(Clock::Monotonic().Now() - start);
   if (job.tool.has_value()) return WriteCall(job, session, *job.tool);
-  return job.pinned.empty() ? WriteWords(job, session)
-                            : AnswerPinned(job, session);
+  return job.listed.empty() ? WriteWords(job, session)
+                            : AnswerListed(job, session);
 }
 
-Result<ChatResult> ChatWorker::AnswerPinned(ChatJob& job,
-                                            engine::Session& session) {
+Result<bool> ChatWorker::OpenCall(const ChatJob& job,
+                                  engine::Session& session) const {
   const std::span<const Token> opening(job.call_opening);
   const std::vector<Token>& preamble = job.plan.preamble;
   const auto shared =
@@ -65,24 +67,113 @@ Result<ChatResult> ChatWorker::AnswerPinned(ChatJob& job,
                                         preamble.begin(), preamble.end())
                               .first -
                           opening.begin());
-  if (shared < opening.size()) {
-    // The model has the choice at the first token that a call has and an answer
-    // hasn't. A family whose calls open another way never calls by itself.
-    const bool calls = shared == preamble.size() &&
-                       MostLikely(session.logits()) == opening[shared];
-    if (!calls) return WriteWords(job, session);
-    NEXUS_RETURN_IF_ERROR(
-        session.Append(opening.subspan(shared), llm::Logits::kLast));
+  if (shared == opening.size()) return true;
+  // The model has the choice at the first token that a call has and an answer
+  // hasn't. A family whose calls open another way never calls by itself.
+  if (shared < preamble.size() ||
+      MostLikely(session.logits()) != opening[shared]) {
+    return false;
   }
+  NEXUS_RETURN_IF_ERROR(
+      session.Append(opening.subspan(shared), llm::Logits::kLast));
+  return true;
+}
+
+Result<ChatResult> ChatWorker::AnswerListed(ChatJob& job,
+                                            engine::Session& session) {
+  for (int searches = 0;; ++searches) {
+    NEXUS_ASSIGN_OR_RETURN(const bool calls, OpenCall(job, session));
+    if (!calls) return WriteWords(job, session);
+    const bool may_search =
+        job.finder.has_value() && searches < kMaxToolSearches;
+    // The finder is the first of the list.
+    const std::span<const schema::ToolSchema> open =
+        std::span(job.listed)
+            .subspan(job.finder.has_value() && !may_search ? 1 : 0);
+    if (open.empty()) {
+      return ResourceExhaustedError(
+          "the context has no room for a tool behind the search for it");
+    }
+    NEXUS_ASSIGN_OR_RETURN(
+        const auto caller,
+        engine::ListCaller::Create(engine_, open, options_.call_tokens));
+    NEXUS_ASSIGN_OR_RETURN(
+        const engine::ListCaller::Choice choice,
+        caller->Choose(session, job.plan.history.size() + job.plan.block.size(),
+                       job.plan.user));
+    job.plan.space_before_arguments = choice.space_follows;
+    if (!may_search || choice.tool != 0) {
+      return WriteCall(job, session, open[choice.tool]);
+    }
+    NEXUS_RETURN_IF_ERROR(SearchMore(job, session));
+  }
+}
+
+Status ChatWorker::SearchMore(ChatJob& job, engine::Session& session) {
+  constexpr int kQueryTokens = 48;
+  const schema::ToolSchema& finder = *job.finder;
   NEXUS_ASSIGN_OR_RETURN(
-      const auto caller,
-      engine::ListCaller::Create(engine_, job.pinned, options_.call_tokens));
-  NEXUS_ASSIGN_OR_RETURN(
-      const engine::ListCaller::Choice choice,
-      caller->Choose(session, job.plan.history.size() + job.plan.block.size(),
-                     job.plan.user));
-  job.plan.space_before_arguments = choice.space_follows;
-  return WriteCall(job, session, job.pinned[choice.tool]);
+      const engine::GeneratedCall made,
+      generator_.Generate(session, job.plan, engine_->planner(), finder,
+                          {.max_tokens = kQueryTokens, .repair = false}));
+  job.search_tokens += made.sampled_tokens;
+  std::string query;
+  if (made.arguments.is_object()) query = made.arguments.value("query", "");
+  const auto search = [&](std::string_view text) {
+    return SearchTools(router_, job.request, job.listed, text,
+                       options_.found_tools);
+  };
+  NEXUS_ASSIGN_OR_RETURN(std::vector<schema::ToolSchema> found, search(query));
+  if (found.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(found, search(LastUserText(job.request.messages)));
+  }
+  // Who must call something has something to call.
+  if (found.empty() && job.listed.size() == 1) {
+    found.push_back(job.request.tools.front());
+  }
+  // Room for the answer comes before another schema.
+  int room = session.room() - options_.call_tokens / 4;
+  size_t fitting = 0;
+  for (; fitting < found.size(); ++fitting) {
+    NEXUS_ASSIGN_OR_RETURN(const std::vector<Token> tokens,
+                           engine_->planner().ListToolTokens(found[fitting]));
+    room -= static_cast<int>(tokens.size());
+    if (room < 0) break;
+  }
+  found.resize(fitting);
+  Json names = Json::array();
+  for (const schema::ToolSchema& tool : found) {
+    names.push_back(schema::ToolId(tool));
+  }
+  job.search_report.push_back({{"query", query}, {"found", std::move(names)}});
+
+  llm::ChatMessage call = {.role = "assistant"};
+  call.tool_calls = {{.id = NewId("call_"),
+                      .name = finder.name,
+                      .arguments = DumpJson({{"query", query}})}};
+  llm::ChatMessage answer = {.role = "tool", .content = FoundText(found)};
+  answer.tool_call_id = call.tool_calls[0].id;
+  answer.tool_name = finder.name;
+  job.search_turns.push_back(std::move(call));
+  job.search_turns.push_back(std::move(answer));
+  job.listed.insert(job.listed.end(), found.begin(), found.end());
+
+  std::vector<llm::ChatMessage> messages = job.request.messages;
+  messages.insert(messages.end(), job.search_turns.begin(),
+                  job.search_turns.end());
+  NEXUS_ASSIGN_OR_RETURN(job.plan.user,
+                         engine_->planner().ListTurnTokens(messages));
+  NEXUS_ASSIGN_OR_RETURN(const engine::TierReport more,
+                         session.Prepare(job.plan, options_.prepare));
+  // How the list came into the context is what the first report says; what was
+  // decoded for this is more of the same prompt.
+  job.tier.prefilled_tokens += more.prefilled_tokens;
+  job.tier.decode_ms += more.decode_ms;
+  job.tier.reused_tokens =
+      std::max(0, static_cast<int>(job.plan.TokenCount()) -
+                      job.tier.restored_tokens - job.tier.spliced_tokens -
+                      job.tier.recomputed_tokens - job.tier.prefilled_tokens);
+  return Status::Ok();
 }
 
 Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,

@@ -29,10 +29,11 @@ enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
 
 // How the request's tools come before the model.
 enum class ToolsMode {
-  kRoute,  // the router picks one, which is spliced late
-  kPin,    // the whole list, in the system turn
+  kRoute,   // the router picks one, which is spliced late
+  kPin,     // the whole list, in the system turn
+  kHybrid,  // the best few of it, and a tool that finds the others
 };
-std::string_view ToolsModeName(ToolsMode mode);  // "route", "pin"
+std::string_view ToolsModeName(ToolsMode mode);  // "route", "pin", "hybrid"
 std::optional<ToolsMode> ParseToolsMode(std::string_view name);
 
 enum class ResponseFormat { kText, kJsonObject, kJsonSchema };

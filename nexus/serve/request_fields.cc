@@ -124,7 +124,8 @@ void ReadNexus(const Json& body, FieldReader* read, ChatRequest* request) {
   if (mode.empty()) return;
   request->tools_mode = ParseToolsMode(mode);
   if (!request->tools_mode.has_value()) {
-    read->Fail("nexus.tools", "expected route or pin, found '" + mode + "'");
+    read->Fail("nexus.tools",
+               "expected route, pin or hybrid, found '" + mode + "'");
   }
 }
 
@@ -137,12 +138,21 @@ const schema::ToolSchema* FindTool(const ChatRequest& request,
 }
 
 std::string_view ToolsModeName(ToolsMode mode) {
-  return mode == ToolsMode::kPin ? "pin" : "route";
+  switch (mode) {
+    case ToolsMode::kRoute:
+      return "route";
+    case ToolsMode::kPin:
+      return "pin";
+    case ToolsMode::kHybrid:
+      return "hybrid";
+  }
+  return "route";
 }
 
 std::optional<ToolsMode> ParseToolsMode(std::string_view name) {
   if (name == "route") return ToolsMode::kRoute;
   if (name == "pin") return ToolsMode::kPin;
+  if (name == "hybrid") return ToolsMode::kHybrid;
   return std::nullopt;
 }
 

@@ -90,8 +90,8 @@ Status ChooseTool(ToolRouter* router, ChatJob* job) {
     job->tool = *FindTool(request, request.named_tool);
     return Status::Ok();
   }
-  // With all tools before it the model chooses.
-  if (job->mode == ToolsMode::kPin) return Status::Ok();
+  // With a list before it the model chooses.
+  if (job->mode != ToolsMode::kRoute) return Status::Ok();
   const bool must_call = request.tool_choice == ToolChoice::kRequired;
   const auto start = Clock::Monotonic().Now();
   if (request.messages.back().role != "user") {

@@ -20,7 +20,7 @@
 
 namespace nexus::serve {
 
-// Fills the job's tool (none: an answer in words or, in mode kPin, the
+// Fills the job's tool (none: an answer in words or, with a list before it, the
 // model's own choice), its decision and what it was made from. Thread-safe.
 Status ChooseTool(ToolRouter* router, ChatJob* job);
 
