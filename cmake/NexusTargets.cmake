@@ -14,6 +14,22 @@ function(nexus_library part)
     PRIVATE ${ARG_PRIVATE_DEPS} nexus_warnings)
 endfunction()
 
+# OUTPUT, in the build folder: text files as constants (EmbedText.cmake). ITEMS
+# are kName=file.
+function(nexus_embed_text output)
+  cmake_parse_arguments(ARG "" "HEADER;NAMESPACE" "ITEMS" ${ARGN})
+  set(files ${ARG_ITEMS})
+  list(TRANSFORM files REPLACE "^[^=]*=" "")
+  list(JOIN ARG_ITEMS "|" items)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND "${CMAKE_COMMAND}" -DOUTPUT=${output} -DHEADER=${ARG_HEADER}
+      -DNAMESPACE=${ARG_NAMESPACE} "-DITEMS=${items}"
+      -P "${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake"
+    DEPENDS ${files} "${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake"
+    VERBATIM)
+endfunction()
+
 # Labels: unit (no weights, seconds), model (tiny or small real model), e2e, slow.
 function(nexus_test part name)
   if(NOT NEXUS_DEVELOPER_MODE)

@@ -9,6 +9,7 @@
 #include "nexus/kv/block_format.h"
 #include "nexus/kv/block_reader.h"
 #include "nexus/pull/model_catalog.h"
+#include "nexus/serve/inspect_api.h"
 
 namespace nexus::cli {
 namespace {
@@ -130,9 +131,14 @@ int ListStore(const GlobalOptions& globals) {
                                                 ? engine::DefaultStoreDir()
                                                 : globals.store});
   if (!store.ok()) return Fail(store.status());
+  if (globals.json) {
+    const auto json = serve::StoreJson(**store);
+    if (!json.ok()) return Fail(json.status());
+    PrintJson(*json);
+    return kExitOk;
+  }
   auto blocks = (*store)->List();
   if (!blocks.ok()) return Fail(blocks.status());
-  Json list = Json::array();
   Table table({"tool", "kind", "tokens", "samples", "generation", "size",
                "uses", "file"});
   for (const kv::BlockInfo& info : *blocks) {
@@ -142,22 +148,6 @@ int ListStore(const GlobalOptions& globals) {
                   FormatCount(info.context_count), FormatCount(info.generation),
                   FormatBytes(info.bytes), FormatCount(info.hits),
                   info.file_name});
-    list.push_back({{"file", info.file_name},
-                    {"tool", info.tool_name},
-                    {"kind", std::string(kv::BlockKindName(info.kind))},
-                    {"tokens", info.token_count},
-                    {"samples", info.context_count},
-                    {"contexts", info.context_count},
-                    {"generation", info.generation},
-                    {"bytes", info.bytes},
-                    {"uses", info.hits}});
-  }
-  if (globals.json) {
-    PrintJson({{"store", (*store)->dir()},
-               {"bytes", (*store)->TotalBytes()},
-               {"max_bytes", (*store)->max_bytes()},
-               {"blocks", std::move(list)}});
-    return kExitOk;
   }
   if (blocks->empty()) {
     std::printf("%s holds no blocks; `nexus compile` makes them\n",

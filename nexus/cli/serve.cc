@@ -18,6 +18,7 @@
 #include "nexus/net/http_server.h"
 #include "nexus/pull/model_catalog.h"
 #include "nexus/serve/http_api.h"
+#include "nexus/serve/page_assets.h"
 #include "nexus/serve/remote_api.h"
 
 namespace nexus::cli {
@@ -114,7 +115,8 @@ int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
   server_options.host = flags.host;
   server_options.port = flags.port;
   server_options.bearer_token = key;
-  server_options.open_paths = {"/health"};
+  server_options.open_paths = serve::PagePaths();
+  server_options.open_paths.push_back("/health");
   // Parsed JSON takes ten times its text, for each request at work.
   server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
   server_options.error_body = serve::HttpApi::ErrorBody;
@@ -156,7 +158,7 @@ int RunRemote(const ServeFlags& flags, const std::string& key,
   options.deadline = std::chrono::seconds(flags.deadline_s);
   options.max_requests = static_cast<size_t>(flags.queue);
   serve::Metrics metrics;
-  serve::HttpApi rest(api_options, nullptr, router, &metrics);
+  serve::HttpApi rest(api_options, {.router = router, .metrics = &metrics});
   serve::RemoteApi api(options, backend->client.get(), router, &metrics,
                        [&rest](const net::ServerRequest& request) {
                          return rest.Handle(request);
@@ -212,7 +214,11 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   api_options.model = ModelName(globals);
   api_options.names = flags.names;
   api_options.deadline = std::chrono::seconds(flags.deadline_s);
-  serve::HttpApi api(api_options, &chat, router->get(), &metrics);
+  api_options.tools_mode = chat_options.tools_mode;
+  serve::HttpApi api(api_options, {.engine = engine->get(),
+                                   .chat = &chat,
+                                   .router = router->get(),
+                                   .metrics = &metrics});
 
   const int code = ServeUntilInterrupted(
       flags, *key,

@@ -9,6 +9,7 @@
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/field_reader.h"
 #include "nexus/serve/http_reply.h"
+#include "nexus/serve/page_assets.h"
 #include "nexus/serve/report_json.h"
 #include "nexus/serve/responses_api.h"
 
@@ -20,15 +21,18 @@ using net::ServerResponse;
 
 constexpr size_t kMaxEmbeddingInputs = 2048;
 
+ServerResponse JsonOrError(const Result<Json>& body) {
+  return body.ok() ? JsonResponse(*body)
+                   : ErrorResponse(FromStatus(body.status()));
+}
+
 }  // namespace
 
-HttpApi::HttpApi(HttpApiOptions options, ChatService* chat, ToolRouter* router,
-                 Metrics* metrics)
+HttpApi::HttpApi(HttpApiOptions options, const Parts& parts)
     : options_(std::move(options)),
       started_at_(UnixSeconds()),
-      chat_(chat),
-      router_(router),
-      metrics_(metrics) {}
+      parts_(parts),
+      inspect_(parts.engine, &options_.registry) {}
 
 std::string HttpApi::ErrorBody(int status, std::string_view message) {
   return DumpJson(ToJson(FromHttpStatus(status, message)));
@@ -52,6 +56,11 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
       {"GET", "/v1/models", [&] { return Models(); }},
       {"POST", "/v1/embeddings", [&] { return Embeddings(request); }},
       {"POST", "/v1/nexus/route", [&] { return this->Route(request); }},
+      {"GET", "/v1/nexus/server", [&] { return Server(); }},
+      {"GET", "/v1/nexus/tools", [&] { return JsonOrError(inspect_.Tools()); }},
+      {"GET", "/v1/nexus/store", [&] { return JsonOrError(inspect_.Store()); }},
+      {"GET", "/v1/nexus/profile",
+       [&] { return JsonResponse(inspect_.Profile()); }},
       {"GET", "/health",
        [&] {
          const bool draining = draining_;
@@ -69,14 +78,19 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
           405, request.path + " takes " + route.method + " only"));
       response.headers["Allow"] = route.method;
     }
-    metrics_->CountRequest(route.path, response.status);
+    parts_.metrics->CountRequest(route.path, response.status);
     return response;
+  }
+  const PageAsset* asset = FindPageAsset(request.path);
+  if (asset != nullptr && request.method == "GET") {
+    parts_.metrics->CountRequest("page", 200);
+    return PageResponse(*asset);
   }
   ServerResponse response = ErrorResponse(FromHttpStatus(
       404, "there is nothing at " + request.method + " " + request.path +
                "; docs/http_api.md lists what is "
                "served"));
-  metrics_->CountRequest("other", response.status);
+  parts_.metrics->CountRequest("other", response.status);
   return response;
 }
 
@@ -124,7 +138,7 @@ ServerResponse HttpApi::Answer(const ServerRequest& request, ChatRequest chat,
   if (request.Header("x-nexus") == "1") chat.wants_report = true;
   const bool stream = chat.stream;
   ChatService::Accepted accepted;
-  if (const auto error = chat_->Submit(std::move(chat), &accepted)) {
+  if (const auto error = parts_.chat->Submit(std::move(chat), &accepted)) {
     return ErrorResponse(*error);
   }
   auto writer = std::make_shared<AnswerWriter>(
@@ -160,6 +174,21 @@ ServerResponse HttpApi::Models() const {
   add(options_.model);
   add(options_.embedding_model);
   return JsonResponse({{"object", "list"}, {"data", std::move(data)}});
+}
+
+ServerResponse HttpApi::Server() const {
+  return JsonResponse(
+      {{"model", options_.model},
+       {"aliases", options_.names},
+       {"encoder", options_.embedding_model.empty()
+                       ? Json(nullptr)
+                       : Json(options_.embedding_model)},
+       {"tools_mode", std::string(ToolsModeName(options_.tools_mode))},
+       {"tools", options_.registry.size()},
+       {"context_tokens", parts_.engine->options().context_tokens},
+       {"splicing", parts_.engine->splice_status().ok()
+                        ? Json(nullptr)
+                        : Json(parts_.engine->splice_status().message())}});
 }
 
 ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
@@ -201,8 +230,8 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
     return ErrorResponse(ModelNotFound(model, options_.embedding_model));
   }
   const auto vectors =
-      router_->Embed(texts, role == "query" ? llm::TextRole::kQuery
-                                            : llm::TextRole::kDocument);
+      parts_.router->Embed(texts, role == "query" ? llm::TextRole::kQuery
+                                                  : llm::TextRole::kDocument);
   if (!vectors.ok()) return ErrorResponse(FromStatus(vectors.status()));
   Json data = Json::array();
   for (const std::vector<float>& vector : *vectors) {
@@ -246,7 +275,7 @@ ServerResponse HttpApi::Route(const ServerRequest& request) {
   if (const auto error = read.TakeError()) return ErrorResponse(*error);
   route::RouteOptions options;
   if (top_k.has_value()) options.top_k = static_cast<int>(*top_k);
-  const auto decision = router_->Route(
+  const auto decision = parts_.router->Route(
       given == nullptr ? options_.registry : tools, query, options);
   if (!decision.ok()) return ErrorResponse(FromStatus(decision.status()));
   return JsonResponse(RouteJson(*decision));
@@ -254,12 +283,12 @@ ServerResponse HttpApi::Route(const ServerRequest& request) {
 
 ServerResponse HttpApi::MetricsText() const {
   Gauges gauges;
-  gauges.scheduler = chat_->scheduler_counts();
-  gauges.sessions = chat_->session_counts();
+  gauges.scheduler = parts_.chat->scheduler_counts();
+  gauges.sessions = parts_.chat->session_counts();
   if (connection_count_) gauges.connections = connection_count_();
   ServerResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_->Text(gauges);
+  response.body = parts_.metrics->Text(gauges);
   return response;
 }
 

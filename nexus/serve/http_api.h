@@ -13,6 +13,7 @@
 
 #include "nexus/net/http_server.h"
 #include "nexus/serve/chat_service.h"
+#include "nexus/serve/inspect_api.h"
 #include "nexus/serve/metrics.h"
 #include "nexus/serve/tool_router.h"
 
@@ -22,7 +23,8 @@ struct HttpApiOptions {
   std::string model;               // its name in /v1/models
   std::vector<std::string> names;  // other names that requests may use
   std::string embedding_model;     // the encoder's name; empty: none
-  // Tools of --mcp and --tools, for /v1/nexus/route.
+  ToolsMode tools_mode = ToolsMode::kRoute;  // as ChatServiceOptions has it
+  // Tools of --mcp and --tools, for /v1/nexus/route and the page.
   std::vector<schema::ToolSchema> registry;
   // From arrival to the last byte.
   std::chrono::milliseconds deadline{600000};
@@ -31,8 +33,13 @@ struct HttpApiOptions {
 // Thread-safe. All that it is made of must outlive it.
 class HttpApi {
  public:
-  HttpApi(HttpApiOptions options, ChatService* chat, ToolRouter* router,
-          Metrics* metrics);
+  struct Parts {
+    const engine::Engine* engine = nullptr;
+    ChatService* chat = nullptr;
+    ToolRouter* router = nullptr;
+    Metrics* metrics = nullptr;
+  };
+  HttpApi(HttpApiOptions options, const Parts& parts);
 
   net::ServerResponse Handle(const net::ServerRequest& request);
   // What the server answers by itself, in OpenAI's shape.
@@ -56,14 +63,14 @@ class HttpApi {
   net::ServerResponse Models() const;
   net::ServerResponse Embeddings(const net::ServerRequest& request);
   net::ServerResponse Route(const net::ServerRequest& request);
+  net::ServerResponse Server() const;
   net::ServerResponse MetricsText() const;
   bool KnowsModel(const std::string& name) const;
 
   const HttpApiOptions options_;
   const int64_t started_at_;
-  ChatService* const chat_;
-  ToolRouter* const router_;
-  Metrics* const metrics_;
+  const Parts parts_;
+  const InspectApi inspect_;
   std::atomic<bool> draining_{false};
   std::function<size_t()> connection_count_;
 };
