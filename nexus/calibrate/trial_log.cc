@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "nexus/base/hash.h"
-#include "nexus/base/lines.h"
 #include "nexus/calibrate/calibration_data.h"
 
 namespace nexus::calibrate {
@@ -20,19 +19,6 @@ std::string TextsHash() {
     hash.Update(text);
   }
   return ToHex(hash.Finish()).substr(0, 16);
-}
-
-Status CheckIdentity(const std::string& path, const Json& found,
-                     const Json& wanted) {
-  for (const auto& [field, value] : wanted.items()) {
-    if (found.is_object() && found.contains(field) && found[field] == value) {
-      continue;
-    }
-    return IncompatibleError(
-        path + ": holds trials of another study ('" + field +
-        "' differs); give another file, or delete this one");
-  }
-  return Status::Ok();
 }
 
 }  // namespace
@@ -61,25 +47,14 @@ Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
 
 Result<TrialLog> TrialLog::Open(FileSystem& fs, const std::string& path,
                                 const Json& identity) {
-  TrialLog log(&fs, path);
-  if (path.empty()) return log;
-  if (!fs.Exists(path)) {
-    log.text_ = DumpJson(identity) + "\n";
-    return log;
+  NEXUS_ASSIGN_OR_RETURN(JsonLog rows,
+                         JsonLog::Open(fs, path, identity, "study"));
+  TrialLog log(std::move(rows));
+  for (const JsonLog::Row& row : log.log_.rows()) {
+    NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(row.json, row.source));
+    std::string key = trial.Key();
+    log.trials_.insert_or_assign(std::move(key), std::move(trial));
   }
-  NEXUS_ASSIGN_OR_RETURN(log.text_, fs.ReadFile(path));
-  NEXUS_RETURN_IF_ERROR(ForEachLine(
-      log.text_, [&](std::string_view line, size_t number) -> Status {
-        const std::string source = path + ":" + std::to_string(number);
-        NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
-        if (number == 1) return CheckIdentity(path, json, identity);
-        NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(json, source));
-        std::string key = trial.Key();
-        log.trials_.insert_or_assign(std::move(key), std::move(trial));
-        return Status::Ok();
-      }));
-  if (log.text_.empty()) log.text_ = DumpJson(identity) + "\n";
-  if (!log.text_.ends_with('\n')) log.text_ += '\n';
   return log;
 }
 
@@ -93,11 +68,7 @@ std::vector<Trial> TrialLog::Sorted() const {
 }
 
 Status TrialLog::Append(Trial trial) {
-  if (!path_.empty()) {
-    std::string longer = text_ + DumpJson(TrialToJson(trial)) + "\n";
-    NEXUS_RETURN_IF_ERROR(WriteFileAtomically(*fs_, path_, longer));
-    text_ = std::move(longer);
-  }
+  NEXUS_RETURN_IF_ERROR(log_.Append(TrialToJson(trial)));
   std::string key = trial.Key();
   trials_.insert_or_assign(std::move(key), std::move(trial));
   return Status::Ok();

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "nexus/base/paired_stats.h"
 #include "nexus/base/result.h"
 #include "nexus/engine/compose_queries.h"
-#include "nexus/engine/compose_stats.h"
 #include "nexus/engine/engine.h"
 #include "nexus/engine/list_compile.h"
 #include "nexus/schema/tool_schema.h"

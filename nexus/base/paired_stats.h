@@ -1,13 +1,13 @@
 // Statistics of paired yes/no outcomes, exact or seeded: the same numbers on
 // every machine.
-#ifndef NEXUS_ENGINE_COMPOSE_STATS_H_
-#define NEXUS_ENGINE_COMPOSE_STATS_H_
+#ifndef NEXUS_BASE_PAIRED_STATS_H_
+#define NEXUS_BASE_PAIRED_STATS_H_
 
 #include <cstdint>
 
 #include "nexus/base/bootstrap.h"
 
-namespace nexus::engine {
+namespace nexus {
 
 // McNemar's exact test, two-sided: how likely a split of the discordant pairs
 // as uneven as this is, if neither side is better. 1 without such pairs.
@@ -16,6 +16,6 @@ double McNemarExact(int64_t only_first, int64_t only_second);
 // Wilson's score interval of a share at 95 %; [0, 1] for total == 0.
 Interval WilsonInterval(int64_t successes, int64_t total);
 
-}  // namespace nexus::engine
+}  // namespace nexus
 
-#endif  // NEXUS_ENGINE_COMPOSE_STATS_H_
+#endif  // NEXUS_BASE_PAIRED_STATS_H_

@@ -1,9 +1,9 @@
-#include "nexus/engine/compose_stats.h"
+#include "nexus/base/paired_stats.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace nexus::engine {
+namespace nexus {
 namespace {
 
 constexpr double kZ95 = 1.959963984540054;
@@ -36,4 +36,4 @@ Interval WilsonInterval(int64_t successes, int64_t total) {
           std::min(1.0, (centre + half) / (1 + z2 / n))};
 }
 
-}  // namespace nexus::engine
+}  // namespace nexus

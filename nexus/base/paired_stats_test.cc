@@ -1,13 +1,13 @@
-#include "nexus/engine/compose_stats.h"
+#include "nexus/base/paired_stats.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace nexus::engine {
+namespace nexus {
 namespace {
 
-TEST(ComposeStatsTest, McNemarAgreesWithHandCalculation) {
+TEST(PairedStatsTest, McNemarAgreesWithHandCalculation) {
   EXPECT_DOUBLE_EQ(McNemarExact(0, 0), 1);
   EXPECT_DOUBLE_EQ(McNemarExact(3, 3), 1);
   // 2 * (1 + 10) / 2^10
@@ -18,7 +18,7 @@ TEST(ComposeStatsTest, McNemarAgreesWithHandCalculation) {
   EXPECT_NEAR(McNemarExact(400, 600), 2.7e-10, 3e-11);
 }
 
-TEST(ComposeStatsTest, WilsonAgreesWithHandCalculation) {
+TEST(PairedStatsTest, WilsonAgreesWithHandCalculation) {
   const Interval half = WilsonInterval(50, 100);
   EXPECT_NEAR(half.low, 0.4038, 1e-4);
   EXPECT_NEAR(half.high, 0.5962, 1e-4);
@@ -29,4 +29,4 @@ TEST(ComposeStatsTest, WilsonAgreesWithHandCalculation) {
 }
 
 }  // namespace
-}  // namespace nexus::engine
+}  // namespace nexus
