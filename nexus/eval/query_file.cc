@@ -47,6 +47,53 @@ Status ReadNames(const Json& row, const char* field, const std::string& where,
   return Status::Ok();
 }
 
+Status ReadCall(const Json& row, const std::string& where, LabelledCall* call) {
+  if (!row.is_object() || !row.contains("tool") || !row["tool"].is_string() ||
+      !row.contains("arguments") || !row["arguments"].is_object()) {
+    return InvalidArgumentError(
+        where +
+        ": expected an object with a string \"tool\" and an object "
+        "\"arguments\"");
+  }
+  call->tool = row["tool"].get<std::string>();
+  call->arguments = row["arguments"];
+  for (const auto& [name, accepted] : call->arguments.items()) {
+    if (!accepted.is_array()) {
+      return InvalidArgumentError(where + ": argument '" + name +
+                                  "' must have a list of accepted values");
+    }
+  }
+  const auto schema = row.find("schema");
+  if (schema == row.end() || schema->is_null()) return Status::Ok();
+  constexpr int64_t kMostSchemas = 1'000'000;
+  if (!schema->is_number_integer() || *schema < 0 || *schema > kMostSchemas) {
+    return WrongField(where, "schema",
+                      "the number of a tool among those of its name, from 0");
+  }
+  call->schema = schema->get<int>();
+  return Status::Ok();
+}
+
+Status ReadCalls(const Json& row, const std::string& where,
+                 LabelledQuery* query) {
+  std::string labels;
+  NEXUS_RETURN_IF_ERROR(ReadText(row, "object_labels", where, &labels));
+  if (labels == "values") {
+    query->object_labels = ObjectLabels::kValues;
+  } else if (!labels.empty() && labels != "accepted") {
+    return WrongField(where, "object_labels", "\"accepted\" or \"values\"");
+  }
+  const auto calls = row.find("calls");
+  if (calls == row.end() || calls->is_null()) return Status::Ok();
+  if (!calls->is_array()) return WrongField(where, "calls", "a list");
+  for (size_t i = 0; i < calls->size(); ++i) {
+    NEXUS_RETURN_IF_ERROR(ReadCall((*calls)[i],
+                                   where + ": calls[" + std::to_string(i) + "]",
+                                   &query->calls.emplace_back()));
+  }
+  return Status::Ok();
+}
+
 Result<LabelledQuery> ParseQuery(const Json& row, const std::string& where) {
   LabelledQuery query;
   if (!row.is_object() || !row.contains("query") || !row["query"].is_string()) {
@@ -73,6 +120,7 @@ Result<LabelledQuery> ParseQuery(const Json& row, const std::string& where) {
     if (!any->is_boolean()) return WrongField(where, "gold_any", "a boolean");
     query.gold_any = any->get<bool>();
   }
+  NEXUS_RETURN_IF_ERROR(ReadCalls(row, where, &query));
   std::string within;
   NEXUS_RETURN_IF_ERROR(ReadText(row, "within", where, &within));
   if (within == "candidates") {

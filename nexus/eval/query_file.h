@@ -7,7 +7,16 @@
 // then any one of them is right. Optional: "id", "set", "part", "split" (what
 // tools/train/prepare.py assigns), "related" (tools that are neither right nor
 // wrong), and "candidates" with "within": "candidates" (an out-of-scope label
-// that is only known to hold for these tools). Other fields are ignored.
+// that is only known to hold for these tools). Labelled arguments are
+//
+//   "calls": [{"tool": "server/name", "arguments": {"x": [accepted, ...]}}],
+//   "object_labels": "accepted" | "values"
+//
+// with "" among the accepted where the argument may be left out. The fields of
+// an object inside an accepted value hold lists of accepted ones themselves
+// (BFCL, the default) or the one right value ("values"): see arg_match.h.
+// "schema": k in a call means the registry's k-th tool of that name, from 0.
+// Other fields are ignored.
 #ifndef NEXUS_EVAL_QUERY_FILE_H_
 #define NEXUS_EVAL_QUERY_FILE_H_
 
@@ -15,9 +24,17 @@
 #include <string>
 #include <vector>
 
+#include "nexus/base/json.h"
 #include "nexus/base/result.h"
+#include "nexus/eval/arg_match.h"
 
 namespace nexus::eval {
+
+struct LabelledCall {
+  std::string tool;  // name or id
+  Json arguments;    // {argument: [accepted values]}
+  int schema = -1;   // which of the registry's tools of that name; -1: unsaid
+};
 
 struct LabelledQuery {
   std::string id;  // its line, "12", when the file gives none
@@ -30,6 +47,8 @@ struct LabelledQuery {
   // Not empty: the label holds for these tools only.
   std::vector<std::string> within;
   bool gold_any = false;
+  std::vector<LabelledCall> calls;
+  ObjectLabels object_labels = ObjectLabels::kAccepted;
 };
 
 // kNotFound, or kInvalidArgument with file:line. Blank lines are skipped; an

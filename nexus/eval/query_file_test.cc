@@ -23,7 +23,7 @@ TEST(QueryFileTest, ReadsLabelsAndIgnoresTheRest) {
       const auto queries,
       Read("{\"query\": \"a\", \"gold\": [\"s/x\", \"y\", \"s/x\"], "
            "\"gold_any\": true, \"id\": 7, \"set\": \"t\", \"split\": "
-           "\"test\", \"related\": [\"z\"], \"calls\": [1]}\r\n\n"
+           "\"test\", \"related\": [\"z\"], \"kind\": [1]}\r\n\n"
            "{\"query\": \"b\", \"gold\": [], \"within\": \"candidates\", "
            "\"candidates\": [\"x\"]}"));
   ASSERT_EQ(queries.size(), 2U);
@@ -58,6 +58,42 @@ TEST(QueryFileTest, ABrokenLineIsNamed) {
   }
   EXPECT_EQ(ReadQueryFile("/nonexistent/q.jsonl").status().code(),
             StatusCode::kNotFound);
+}
+
+TEST(QueryFileTest, ReadsLabelledCalls) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto queries,
+      Read(R"({"query": "a", "gold": ["x"], "object_labels": "values", )"
+           R"("calls": [{"tool": "s/x", "arguments": {"n": [1, ""], "m": []}, )"
+           R"("schema": 2}]})"
+           "\n"
+           R"({"query": "b", "gold": ["x"], )"
+           R"("calls": [{"tool": "x", "arguments": {}}]})"));
+  ASSERT_EQ(queries.size(), 2U);
+  EXPECT_EQ(queries[0].object_labels, ObjectLabels::kValues);
+  ASSERT_EQ(queries[0].calls.size(), 1U);
+  EXPECT_EQ(queries[0].calls[0].tool, "s/x");
+  EXPECT_EQ(queries[0].calls[0].schema, 2);
+  EXPECT_EQ(queries[0].calls[0].arguments["n"], Json::array({1, ""}));
+  EXPECT_EQ(queries[1].object_labels, ObjectLabels::kAccepted);
+  EXPECT_EQ(queries[1].calls[0].schema, -1);
+}
+
+TEST(QueryFileTest, AMalformedCallIsNamed) {
+  for (const char* calls :
+       {"1", "{}", "[1]", "[{}]", R"([{"tool": "x"}])",
+        R"([{"tool": 1, "arguments": {}}])",
+        R"([{"tool": "x", "arguments": []}])",
+        R"([{"tool": "x", "arguments": {"n": 1}}])",
+        R"([{"tool": "x", "arguments": {}, "schema": -1}])",
+        R"([{"tool": "x", "arguments": {}, "schema": "1"}])",
+        R"([], "object_labels": "else")", R"([], "object_labels": 1.5)"}) {
+    const auto queries = Read(R"({"query": "a", "gold": ["x"], "calls": )" +
+                              std::string(calls) + "}");
+    ASSERT_FALSE(queries.ok()) << calls;
+    EXPECT_EQ(queries.status().code(), StatusCode::kInvalidArgument) << calls;
+    EXPECT_THAT(queries.status().message(), HasSubstr("q.jsonl:1")) << calls;
+  }
 }
 
 TEST(QueryFileTest, AnEmptyFileHasNoQueries) {

@@ -1,11 +1,11 @@
 #include "nexus/eval/route_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 
 #include "nexus/base/line_chart.h"
+#include "nexus/eval/report_table.h"
 
 namespace nexus::eval {
 namespace {
@@ -105,43 +105,10 @@ Json PointJson(const RouteStudy& study, const RouteSummary& s) {
   return point;
 }
 
-std::string Format(const char* format, double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string Percent(double share) { return Format("%.1f", 100 * share); }
-
 std::string Cell(const Rate& rate) {
   if (rate.queries == 0) return "-";
-  return Percent(rate.value) + " [" + Percent(rate.ci95.low) + ", " +
-         Percent(rate.ci95.high) + "]";
-}
-
-// Rows of cells as a Markdown table, padded to be read as it is.
-std::string TableText(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths(rows.front().size(), 3);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string text;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    for (size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string& cell = rows[r][i];
-      const std::string space(widths[i] - cell.size(), ' ');
-      text += i == 0 ? "| " + cell + space : " | " + space + cell;
-    }
-    text += " |\n";
-    if (r > 0) continue;
-    for (size_t i = 0; i < widths.size(); ++i) {
-      text += "|" + std::string(widths[i] + 1, '-') + (i == 0 ? "-" : ":");
-    }
-    text += "|\n";
-  }
-  return text + "\n";
+  return FormatPercent(rate.value) + " [" + FormatPercent(rate.ci95.low) +
+         ", " + FormatPercent(rate.ci95.high) + "]";
 }
 
 }  // namespace
@@ -183,29 +150,30 @@ std::string ReportMarkdown(const RouteStudy& study,
                       Cell(s.rankings[r].recall_at_20)});
     }
   }
-  out += TableText(rows) + "## Gate\n\n";
+  out += MarkdownTable(rows) + "## Gate\n\n";
   rows = {{"tools", "n", "auto-routed", "precision", "re-ranked", "abstained",
            "out of scope", "falsely routed", "precision in traffic"}};
   for (const RouteSummary& s : summaries) {
     rows.push_back(
         {std::to_string(s.size), std::to_string(s.queries), Cell(s.auto_share),
          s.auto_share.value > 0 ? Cell(s.auto_precision) : "-",
-         Percent(s.reranked_share.value), Percent(s.abstain_share.value),
+         FormatPercent(s.reranked_share.value),
+         FormatPercent(s.abstain_share.value),
          std::to_string(s.false_route.queries), Cell(s.false_route),
-         s.false_route.queries > 0 ? Percent(s.traffic_precision) : "-"});
+         s.false_route.queries > 0 ? FormatPercent(s.traffic_precision) : "-"});
   }
-  out += TableText(rows);
+  out += MarkdownTable(rows);
   if (!summaries.back().signals.empty()) {
     out += "## Knowing when not to answer\n\n";
     rows = {{"tools", "signal", "AUROC", "false routing at 95 % recall"}};
     for (const RouteSummary& s : summaries) {
       for (const SignalRates& signal : s.signals) {
         rows.push_back({std::to_string(s.size), signal.name,
-                        Format("%.3f", signal.auroc),
-                        Percent(signal.false_at_95_recall)});
+                        FormatNumber("%.3f", signal.auroc),
+                        FormatPercent(signal.false_at_95_recall)});
       }
     }
-    out += TableText(rows);
+    out += MarkdownTable(rows);
   }
   out += "## Errors apart\n\n";
   rows = {{"tools", "several needed", "set recall@5", "complete@5",
@@ -217,15 +185,16 @@ std::string ReportMarkdown(const RouteStudy& study,
          std::to_string(s.write_first.queries), Cell(s.write_first),
          Cell(s.write_routed)});
   }
-  out += TableText(rows) + "## Cost\n\n";
+  out += MarkdownTable(rows) + "## Cost\n\n";
   rows = {{"tools", "embed us", "scan us", "BM25 us", "gate us", "re-rank us",
            "tokens, all", "BM25 top 5", "routed"}};
   for (const RouteSummary& s : summaries) {
     const auto us = [](const Percentiles& one) {
-      return Format("%.0f", one.p50) + " / " + Format("%.0f", one.p95);
+      return FormatNumber("%.0f", one.p50) + " / " +
+             FormatNumber("%.0f", one.p95);
     };
     const auto tokens = [&](double count) {
-      return study.has_tokens ? Format("%.0f", count) : std::string("-");
+      return study.has_tokens ? FormatNumber("%.0f", count) : std::string("-");
     };
     const bool overflows =
         text.context_tokens > 0 && s.tokens_all > text.context_tokens;
@@ -234,7 +203,7 @@ std::string ReportMarkdown(const RouteStudy& study,
                     tokens(s.tokens_all) + (overflows ? " (overflows)" : ""),
                     tokens(s.tokens_bm25_top5), tokens(s.tokens_chosen)});
   }
-  return out + TableText(rows) + "Latency is p50 / p95 of " +
+  return out + MarkdownTable(rows) + "Latency is p50 / p95 of " +
          std::to_string(summaries.back().latency_queries) +
          " uncached calls a row.\n";
 }

@@ -44,6 +44,11 @@ class DataSet:
         self.tools.append(tool)
         self._ids = None
 
+    def number(self, index):
+        """Which of the tools of its name the `index`-th tool of the set is."""
+        key = tool_id(self.tools[index])
+        return sum(tool_id(tool) == key for tool in self.tools[:index])
+
     def ids(self):
         """{bare name or id: ids of the tools it can stand for}."""
         if self._ids is None:
@@ -146,6 +151,11 @@ def listed_parameters(rows, required=None):
     return out
 
 
+# What the fields of an object inside a label hold: BFCL lists of accepted values,
+# the other sets the value itself. A reader can't tell where a field is an array.
+VALUES = "values"
+
+
 def accepted(arguments):
     """Labelled arguments -> {name: [accepted values]}."""
     return {name: [value] for name, value in (arguments or {}).items()}
@@ -237,6 +247,7 @@ def acebench(data):
         out.add_query(text or row["query"], gold, part,
                       kind=ACE_KINDS.get(part, ""), candidates=candidates,
                       calls=[] if part in ACE_KINDS else calls,
+                      object_labels=VALUES,
                       within=None if gold else "candidates")
     out.notes.append("special_error_param (50) left out: no tool is labelled")
     return out
@@ -250,15 +261,24 @@ def bfcl(data):
         out.add_tool(row["name"], row["description"],
                      object_schema(row["parameters"]))
     names = {row["tid"]: row["name"] for row in rows}
+    assert all(row["tid"] == i for i, row in enumerate(rows))
     for row in read_jsonl(folder / "queries.jsonl"):
         if row["cat"] == "live_relevance":
             continue
         text = "\n".join(m["content"] for m in row["messages"]
                          if m["role"] == "user")
         gold = [name for call in row["gold"] or [] for name in call]
-        calls = [{"tool": out.ids()[name][0], "arguments": arguments}
-                 for call in row["gold"] or []
-                 for name, arguments in call.items()]
+        calls = []
+        for call in row["gold"] or []:
+            for name, arguments in call.items():
+                offered = [t for t in row["cand"] if names[t] == name]
+                calls.append({"tool": out.ids()[name][0],
+                              "arguments": arguments,
+                              "schema": out.number(offered[0])})
+        if any(not accepted for call in calls
+               for accepted in call["arguments"].values()):
+            out.notes.append(f"nothing is accepted: {row['id']}")
+            calls = []
         candidates = [out.ids()[names[tid]][0] for tid in row["cand"]]
         out.add_query(text, list(dict.fromkeys(gold)), row["cat"],
                       candidates=candidates, calls=calls, source=row["id"],
@@ -308,7 +328,7 @@ def seal(data):
                      for name, arguments in row["gold"] if name in out.ids()]
             out.add_query(row["query"],
                           list(dict.fromkeys(name for name, _ in row["gold"])),
-                          part, calls=calls)
+                          part, calls=calls, object_labels=VALUES)
     return out
 
 
@@ -408,7 +428,7 @@ def toolalpaca(data):
             text = row["description"]
         out.add_tool(row["name"], text, schema, row["api"])
     for row in read_jsonl(folder / "queries.jsonl"):
-        gold, calls = [], []
+        gold, calls, unusable = [], [], False
         for call in row["gold"]:
             name = call["Action"].replace("[Optional]", "")
             if name == "getDetails":  # means: ask the user
@@ -416,13 +436,22 @@ def toolalpaca(data):
             key = f"{row['api']}/{name}"
             if key not in gold:
                 gold.append(key)
+            # "${ip from getDetails}": nothing that a model could write.
+            if "${" in call["Action_Input"]:
+                out.notes.append(f"a placeholder as label: {row['query'][:60]}")
+                unusable = True
+                continue
             try:
                 calls.append({"tool": key, "arguments": accepted(
                     json.loads(call["Action_Input"]))})
             except (json.JSONDecodeError, AttributeError):
                 out.notes.append(f"arguments aren't JSON: {row['query'][:60]}")
+                unusable = True
         if gold:
-            out.add_query(row["query"], gold, row["set"], calls=calls)
+            # The other calls of such a query alone would look like all of them.
+            calls = [] if unusable else calls
+            out.add_query(row["query"], gold, row["set"], calls=calls,
+                          object_labels=VALUES)
     return out
 
 
