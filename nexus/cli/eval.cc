@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "nexus/base/file_system.h"
-#include "nexus/cli/commands.h"
 #include "nexus/cli/encoder_memory.h"
+#include "nexus/cli/eval_commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
@@ -263,44 +263,50 @@ void AddPoolFlags(CLI::App* command, EvalRouteFlags* flags) {
       ->type_name("FILE");
 }
 
-void AddQueryFlags(CLI::App* command, EvalRouteFlags* flags) {
+}  // namespace
+
+void AddRegistryFlag(CLI::App* command, GlobalOptions* globals) {
   command
-      ->add_option("--queries", flags->queries,
+      ->add_option("--registry,--tools", globals->tools_file,
+                   "Tools: JSON lines, a JSON array or a tools/list result")
+      ->required()
+      ->type_name("FILE");
+}
+
+void AddQueryFlags(CLI::App* command, std::string* queries,
+                   eval::QueryFilter* filter) {
+  command
+      ->add_option("--queries", *queries,
                    "JSON lines of {\"query\", \"gold\": [names]}; an empty "
                    "gold is out of scope")
       ->required()
       ->type_name("FILE");
-  command->add_option("--split", flags->filter.split,
+  command->add_option("--split", filter->split,
                       "Only queries of this split, as in test");
-  command->add_option("--set", flags->filter.set, "Only queries of this set");
-  command->add_option("--part", flags->filter.part,
-                      "Only queries of this part");
+  command->add_option("--set", filter->set, "Only queries of this set");
+  command->add_option("--part", filter->part, "Only queries of this part");
   command
-      ->add_option("--limit", flags->filter.limit,
+      ->add_option("--limit", filter->limit,
                    "At most this many queries, drawn; 0: all")
       ->capture_default_str();
-  command->add_option("--draw", flags->filter.seed, "Seed of that draw")
+  command->add_option("--draw", filter->seed, "Seed of that draw")
       ->capture_default_str();
 }
-
-}  // namespace
 
 void AddEvalCommand(CLI::App* app, Action* action) {
   CLI::App* group = app->add_subcommand(
       "eval", "Measure on labelled queries, with baselines");
   group->require_subcommand(1);
+  AddEvalArgs(group, action);
+  AddEvalE2e(group, action);
   auto globals = std::make_shared<GlobalOptions>();
   auto flags = std::make_shared<EvalRouteFlags>();
   CLI::App* command = group->add_subcommand(
       "route",
       "How often the right tool is found, and routed, over a registry and a "
       "query file");
-  command
-      ->add_option("--registry,--tools", globals->tools_file,
-                   "Tools: JSON lines, a JSON array or a tools/list result")
-      ->required()
-      ->type_name("FILE");
-  AddQueryFlags(command, flags.get());
+  AddRegistryFlag(command, globals.get());
+  AddQueryFlags(command, &flags->queries, &flags->filter);
   AddPoolFlags(command, flags.get());
   AddRouteFlags(command, globals.get());
   command->add_flag("--words-only", flags->words_only,
