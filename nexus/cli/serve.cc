@@ -1,19 +1,15 @@
 // nexus serve: the OpenAI-compatible server.
-#include <sys/resource.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <thread>
 
-#include "nexus/base/file_system.h"
 #include "nexus/cli/backend_flags.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
+#include "nexus/cli/listen.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/net/http_server.h"
 #include "nexus/pull/model_catalog.h"
@@ -27,8 +23,7 @@ namespace {
 struct ServeFlags {
   std::string host = "127.0.0.1";
   int port = 8080;
-  std::string api_key_file;
-  bool allow_public = false;
+  KeyFlags key;
   std::vector<std::string> names;
   std::string tools_mode = "route";
   int hybrid_tools = 4;
@@ -41,40 +36,6 @@ struct ServeFlags {
   RepairFlags repair;
   BackendFlags backend;
 };
-
-// From the file, else from the environment: never from the command line, which
-// every user of the machine can read.
-Result<std::string> ApiKey(const ServeFlags& flags) {
-  std::string key;
-  if (!flags.api_key_file.empty()) {
-    NEXUS_ASSIGN_OR_RETURN(key,
-                           FileSystem::Default().ReadFile(flags.api_key_file));
-    key.erase(0, key.find_first_not_of(" \t\r\n"));
-    key.erase(key.find_last_not_of(" \t\r\n") + 1);
-    if (key.empty()) {
-      return InvalidArgumentError(flags.api_key_file + ": holds no key");
-    }
-  } else if (const char* from_environment = std::getenv("NEXUS_API_KEY")) {
-    key = from_environment;
-    // MCP servers are children of this process and need not know it.
-    ::unsetenv("NEXUS_API_KEY");
-  }
-  return key;
-}
-
-// Idle clients keep their connections, a descriptor each; the usual soft limit
-// of 1,024 is a matter of select(), which nothing here uses.
-void RaiseFileLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  constexpr rlim_t kEnough = 8192;
-  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kEnough) return;
-  limit.rlim_cur = limit.rlim_max == RLIM_INFINITY
-                       ? kEnough
-                       : std::min(kEnough, limit.rlim_max);
-  // Without it the server takes fewer connections.
-  [[maybe_unused]] const int ignored = ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 std::string ModelName(const GlobalOptions& globals) {
   if (globals.model.empty()) return pull::DefaultModel().name;
@@ -173,13 +134,11 @@ int RunRemote(const ServeFlags& flags, const std::string& key,
 int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   const auto prepare = ParseRepairFlags(flags.repair);
   if (!prepare.ok()) return Fail(prepare.status());
-  const auto key = ApiKey(flags);
+  const auto key = ApiKey(flags.key);
   if (!key.ok()) return Fail(key.status());
-  if (!net::IsLoopback(flags.host) && key->empty() && !flags.allow_public) {
-    return Fail(InvalidArgumentError(
-        "--host " + flags.host +
-        ": anybody who reaches this address could use the server; set "
-        "NEXUS_API_KEY or --api-key-file, or say --allow-public"));
+  if (const Status allowed = CheckPublic("--host", flags.host, *key, flags.key);
+      !allowed.ok()) {
+    return Fail(allowed);
   }
   const std::string backend_key =
       flags.backend.is_set() ? TakeBackendKey(flags.backend) : "";
@@ -250,13 +209,7 @@ void AddServeCommand(CLI::App* app, Action* action) {
       ->envname("NEXUS_PORT")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command
-      ->add_option("--api-key-file", flags->api_key_file,
-                   "File with the key that clients must send as a bearer token "
-                   "[the environment's NEXUS_API_KEY, else none]")
-      ->type_name("FILE");
-  command->add_flag("--allow-public", flags->allow_public,
-                    "Listen beyond loopback without a key");
+  AddKeyFlags(command, &flags->key);
   command->add_option("--alias", flags->names,
                       "Another name that requests may give the model");
   command
