@@ -30,9 +30,10 @@ ServerInfo ReadServerInfo(const Json& result, std::string version) {
     info.name = StringOf(*server, "name");
     info.version = StringOf(*server, "version");
   }
-  const auto capabilities = result.find("capabilities");
-  info.has_tools = capabilities != result.end() && capabilities->is_object() &&
-                   capabilities->contains("tools");
+  if (const auto capabilities = result.find("capabilities");
+      capabilities != result.end() && capabilities->is_object()) {
+    info.capabilities = *capabilities;
+  }
   return info;
 }
 
@@ -68,7 +69,9 @@ McpClient::McpClient(McpServerConfig config, McpClientOptions options,
       options_(std::move(options)),
       session_({.label = "MCP server '" + config_.name + "'",
                 .max_message_bytes = options_.max_message_bytes,
-                .log = options_.log},
+                .log = options_.log,
+                .on_notification = options_.on_notification,
+                .on_closed = options_.on_closed},
                std::move(transport)) {}
 
 McpClient::~McpClient() = default;
@@ -174,57 +177,73 @@ Status McpClient::Discover(int timeout_ms) {
                            kStatelessRevision);
 }
 
-Result<std::vector<schema::ToolSchema>> McpClient::ListTools(
+Result<std::vector<Json>> McpClient::ListAll(
+    const std::string& method, const char* key,
     std::vector<std::string>* skipped) {
-  std::vector<schema::ToolSchema> tools;
+  std::vector<Json> entries;
   const auto skip = [&](std::string reason) {
     if (skipped != nullptr) skipped->push_back(std::move(reason));
   };
-  if (!info_.has_tools) {
-    skip("it declares no tools");
-    return tools;
-  }
-  const std::string& server = config_.name;
-  const std::string source = session_.label() + ", tools/list";
-  std::set<std::string> names;
   std::set<std::string> cursors;
   Json params = Json::object();
   for (int page = 0; page < options_.max_pages; ++page) {
     auto answer = session_.Request(
-        "tools/list", params,
+        method, params,
         {.timeout_ms = config_.connect_timeout_ms, .cancel = options_.cancel});
-    if (Interrupted()) return InterruptedError(server);
+    if (Interrupted()) return InterruptedError(config_.name);
     if (!answer.ok()) {
-      return session_.Explain(answer.status().WithContext("tools/list"));
+      return session_.Explain(answer.status().WithContext(method));
     }
-    const auto list =
-        answer->is_object() ? answer->find("tools") : answer->end();
+    const auto list = answer->is_object() ? answer->find(key) : answer->end();
     if (!answer->is_object() || list == answer->end() || !list->is_array()) {
-      return session_.Explain(
-          CorruptionError("tools/list: the answer has no \"tools\" array"));
+      return session_.Explain(CorruptionError(
+          method + ": the answer has no \"" + key + "\" array"));
     }
-    for (const Json& entry : *list) {
-      auto tool = schema::ParseTool(entry, server, source);
-      if (!tool.ok()) {
-        skip("tool left out: " + tool.status().message());
-      } else if (!names.insert(tool->name).second) {
-        skip("tool left out: a second one named '" + tool->name + "'");
-      } else if (tools.size() == options_.max_tools) {
-        skip("list cut at " + std::to_string(tools.size()) + " tools");
-        return tools;
-      } else {
-        tools.push_back(std::move(tool).value());
+    for (Json& entry : *list) {
+      if (entries.size() == options_.max_tools) {
+        skip("list cut at " + std::to_string(entries.size()) + " " + key);
+        return entries;
       }
+      entries.push_back(std::move(entry));
     }
     const std::string cursor = StringOf(*answer, "nextCursor");
-    if (cursor.empty()) return tools;
+    if (cursor.empty()) return entries;
     if (!cursors.insert(cursor).second) {
       skip("list cut: its cursor comes round again");
-      return tools;
+      return entries;
     }
     params["cursor"] = cursor;
   }
   skip("list cut after " + std::to_string(options_.max_pages) + " pages");
+  return entries;
+}
+
+Result<std::vector<schema::ToolSchema>> McpClient::ListTools(
+    std::vector<std::string>* skipped, std::vector<Json>* raw) {
+  std::vector<schema::ToolSchema> tools;
+  const auto skip = [&](std::string reason) {
+    if (skipped != nullptr) skipped->push_back(std::move(reason));
+  };
+  if (raw != nullptr) raw->clear();
+  if (!info_.Has("tools")) {
+    skip("it declares no tools");
+    return tools;
+  }
+  NEXUS_ASSIGN_OR_RETURN(std::vector<Json> entries,
+                         ListAll("tools/list", "tools", skipped));
+  const std::string source = session_.label() + ", tools/list";
+  std::set<std::string> names;
+  for (Json& entry : entries) {
+    auto tool = schema::ParseTool(entry, config_.name, source);
+    if (!tool.ok()) {
+      skip("tool left out: " + tool.status().message());
+    } else if (!names.insert(tool->name).second) {
+      skip("tool left out: a second one named '" + tool->name + "'");
+    } else {
+      tools.push_back(std::move(tool).value());
+      if (raw != nullptr) raw->push_back(std::move(entry));
+    }
+  }
   return tools;
 }
 
@@ -244,7 +263,7 @@ Result<CallResult> McpClient::CallTool(const std::string& name,
                                             : config_.call_timeout_ms,
        .cancel = options.cancel,
        .on_progress = options.on_progress,
-       .tool_name = name});
+       .subject = name});
   const std::string context = "tool '" + name + "'";
   if (!answer.ok()) {
     return session_.Explain(answer.status().WithContext(context));
@@ -254,6 +273,27 @@ Result<CallResult> McpClient::CallTool(const std::string& name,
     return session_.Explain(result.status().WithContext(context));
   }
   return result;
+}
+
+Result<RpcResponse> McpClient::Request(const std::string& method, Json params,
+                                       const CallOptions& options) {
+  std::string subject = StringOf(params, "name");
+  if (subject.empty()) subject = StringOf(params, "uri");
+  const std::string context =
+      method + (subject.empty() ? "" : " '" + subject + "'");
+  auto response = session_.Exchange(
+      method, std::move(params),
+      {.timeout_ms = options.timeout_ms > 0 ? options.timeout_ms
+                                            : config_.call_timeout_ms,
+       .cancel = options.cancel,
+       .on_progress = options.on_progress,
+       .subject = std::move(subject)});
+  if (response.ok()) return response;
+  return session_.Explain(response.status().WithContext(context));
+}
+
+Status McpClient::Notify(const std::string& method, Json params) {
+  return session_.Notify(method, std::move(params));
 }
 
 Status McpClient::Ping(int timeout_ms) {

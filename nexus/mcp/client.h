@@ -35,9 +35,11 @@ struct McpClientOptions {
   int max_pages = 1000;
   // Lines of the server's stderr shown in an error.
   int stderr_lines = 5;
-  // notifications/message of the server, dropped when empty. Runs on a thread
-  // of the transport.
+  // notifications/message of the server, dropped when empty. This and the next
+  // two run on a thread of the transport and must not call the client.
   LogCallback log;
+  NotificationCallback on_notification;
+  std::function<void()> on_closed;
   // Polled about every 10 ms while starting, shaking hands and listing; once
   // it is set those end with kCancelled, and the server is ended within a
   // second rather than in four. Must outlive the client.
@@ -58,7 +60,11 @@ struct ServerInfo {
   std::string version;
   std::string protocol_version;
   std::string instructions;
-  bool has_tools = false;
+  Json capabilities = Json::object();
+
+  bool Has(const char* capability) const {
+    return capabilities.contains(capability);
+  }
 };
 
 // Thread-safe: calls may run at the same time.
@@ -77,10 +83,16 @@ class McpClient {
   McpClient& operator=(const McpClient&) = delete;
 
   // All pages. A tool that can't be read is left out and described in
-  // `skipped` (may be null), as is the second of two tools of one name. A
-  // cursor that comes twice, or too many pages: the tools so far, and a line
-  // in `skipped`.
+  // `skipped` (may be null), as is the second of two tools of one name. `raw`
+  // (may be null) gets each tool as the server wrote it.
   Result<std::vector<schema::ToolSchema>> ListTools(
+      std::vector<std::string>* skipped = nullptr,
+      std::vector<Json>* raw = nullptr);
+  // The entries of all pages of a list method, such as "prompts/list" with its
+  // array "prompts". A cursor that comes twice, or too many pages or entries
+  // (max_tools): those so far, and a line in `skipped` (may be null).
+  Result<std::vector<Json>> ListAll(
+      const std::string& method, const char* key,
       std::vector<std::string>* skipped = nullptr);
 
   // kDeadlineExceeded and kCancelled tell the server to stop, and leave the
@@ -88,6 +100,12 @@ class McpClient {
   // kUnavailable: the server is gone (see closed()) or failed inside.
   Result<CallResult> CallTool(const std::string& name, const Json& arguments,
                               const CallOptions& options = {});
+
+  // Any other request. The response may be the server's own error; a Status is
+  // as of CallTool. Of `params` _meta.progressToken is replaced.
+  Result<RpcResponse> Request(const std::string& method, Json params,
+                              const CallOptions& options = {});
+  Status Notify(const std::string& method, Json params);
 
   // A round trip without effect; kUnavailable or kDeadlineExceeded.
   Status Ping(int timeout_ms = 5000);

@@ -25,6 +25,8 @@ RpcSession::RpcSession(RpcSessionOptions options,
     : label_(std::move(options.label)),
       max_message_bytes_(options.max_message_bytes),
       log_(std::move(options.log)),
+      on_notification_(std::move(options.on_notification)),
+      on_closed_(std::move(options.on_closed)),
       transport_(std::move(transport)) {}
 
 RpcSession::~RpcSession() { [[maybe_unused]] const Status ignored = Close(); }
@@ -145,6 +147,9 @@ void RpcSession::OnNotification(const RpcNotification& notification) {
     ++counters_.notifications;
   }
   const Json& params = notification.params;
+  if (on_notification_ && notification.method != "notifications/progress") {
+    on_notification_(notification);
+  }
   if (notification.method == "notifications/tools/list_changed") {
     const std::lock_guard lock(callback_mutex_);
     if (tools_changed_) tools_changed_();
@@ -182,6 +187,7 @@ void RpcSession::FailAll(const Status& status, bool closed) {
     pending_.clear();
   }
   changed_.notify_all();
+  if (closed && on_closed_) on_closed_();
 }
 
 Status RpcSession::Wait(const std::shared_ptr<Pending>& pending,
@@ -206,8 +212,8 @@ Status RpcSession::Wait(const std::shared_ptr<Pending>& pending,
   return pending->failure;
 }
 
-Result<Json> RpcSession::Request(const std::string& method, Json params,
-                                 const RpcRequestOptions& options) {
+Result<RpcResponse> RpcSession::Exchange(const std::string& method, Json params,
+                                         const RpcRequestOptions& options) {
   const nanoseconds deadline =
       Clock::Monotonic().Now() + milliseconds(options.timeout_ms);
   auto pending = std::make_shared<Pending>();
@@ -222,7 +228,7 @@ Result<Json> RpcSession::Request(const std::string& method, Json params,
   }
   request.id = id;
   if (params.is_null()) params = Json::object();
-  if (!request_meta_.is_null()) params["_meta"] = request_meta_;
+  if (!request_meta_.is_null()) params["_meta"].update(request_meta_);
   if (options.on_progress) params["_meta"]["progressToken"] = id;
   request.params = std::move(params);
 
@@ -236,8 +242,7 @@ Result<Json> RpcSession::Request(const std::string& method, Json params,
              return pending->done;
            },
        .method = request_meta_.is_null() ? std::string() : method,
-       .tool_name =
-           request_meta_.is_null() ? std::string() : options.tool_name});
+       .tool_name = request_meta_.is_null() ? std::string() : options.subject});
   bool answered;
   {
     const std::lock_guard lock(mutex_);
@@ -262,11 +267,16 @@ Result<Json> RpcSession::Request(const std::string& method, Json params,
     }
     return status;
   }
-  RpcResponse& response = pending->response;
+  return std::move(pending->response);
+}
+
+Result<Json> RpcSession::Request(const std::string& method, Json params,
+                                 const RpcRequestOptions& options) {
+  NEXUS_ASSIGN_OR_RETURN(RpcResponse response,
+                         Exchange(method, std::move(params), options));
   if (!response.error) return std::move(response.result);
   std::string message =
-      method +
-      (options.tool_name.empty() ? "" : " '" + options.tool_name + "'") +
+      method + (options.subject.empty() ? "" : " '" + options.subject + "'") +
       " was refused with error " + std::to_string(response.error->code) + ": " +
       response.error->message;
   if (!response.error->data.is_null()) {

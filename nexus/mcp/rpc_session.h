@@ -35,18 +35,25 @@ using ProgressCallback = std::function<void(double progress, double total,
                                             const std::string& message)>;
 using LogCallback =
     std::function<void(const std::string& level, const std::string& text)>;
+// Any notification of the server but progress, as it came.
+using NotificationCallback = std::function<void(const RpcNotification&)>;
 
 struct RpcSessionOptions {
   std::string label;  // names the server in errors
   size_t max_message_bytes = size_t{16} << 20;
+  // All three run on a thread of the transport and must not call the session.
   LogCallback log;
+  NotificationCallback on_notification;
+  // The connection is gone for good; not called by Close().
+  std::function<void()> on_closed;
 };
 
 struct RpcRequestOptions {
   int timeout_ms = 0;
   const std::atomic<bool>* cancel = nullptr;
   ProgressCallback on_progress;
-  std::string tool_name;
+  // What the request is about: a tool, a prompt, a resource's URI.
+  std::string subject;
   // The handshake can't be cancelled, says the protocol.
   bool cancellable = true;
 };
@@ -65,12 +72,15 @@ class RpcSession {
   RpcSession& operator=(const RpcSession&) = delete;
 
   Status Start();
-  // `request_meta`, unless null, goes into every request as its _meta.
+  // `request_meta`, unless null, goes into the _meta of every request.
   void UseRevision(const std::string& version, Json request_meta = nullptr);
 
-  // The answer's "result". An error answer is kInvalidArgument, or
-  // kUnavailable for an internal error of the server. Giving up tells the
+  // The answer, which may be an error of the server's. Giving up tells the
   // server so.
+  Result<RpcResponse> Exchange(const std::string& method, Json params,
+                               const RpcRequestOptions& options);
+  // The answer's "result". An error answer is kInvalidArgument, or
+  // kUnavailable for an internal error of the server.
   Result<Json> Request(const std::string& method, Json params,
                        const RpcRequestOptions& options);
   Status Notify(const std::string& method, Json params,
@@ -106,6 +116,8 @@ class RpcSession {
   const std::string label_;
   const size_t max_message_bytes_;
   const LogCallback log_;
+  const NotificationCallback on_notification_;
+  const std::function<void()> on_closed_;
   const std::unique_ptr<Transport> transport_;
   Json request_meta_;
 
