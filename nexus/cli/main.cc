@@ -7,6 +7,7 @@
 #include "nexus/cli/config_file.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
+#include "nexus/cli/mcp.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/llm/model.h"
 #include "nexus/pull/model_catalog.h"
@@ -148,6 +149,7 @@ int Main(int argc, char** argv) {
   AddRouteCommand(&app, &action);
   AddAskCommand(&app, &action);
   AddServeCommand(&app, &action);
+  AddMcpCommand(&app, &action);
   AddBenchCommand(&app, &action);
   AddEvalCommand(&app, &action);
   AddCalibrateCommand(&app, &action);
@@ -162,6 +164,7 @@ int Main(int argc, char** argv) {
       "  nexus compile --mcp FILE            schemas -> KV blocks\n"
       "  nexus ask \"...\" --mcp FILE --execute\n"
       "  nexus serve                         OpenAI's chat API on port 8080\n"
+      "  nexus mcp --config FILE             one MCP server for many\n"
       "`nexus COMMAND --help` says more. Exit codes: 0 ok, 1 internal or "
       "refused, 2 wrong input,\n3 not found, 4 damaged or incompatible, 5 "
       "system, 6 server unavailable, 7 no tool fits,\n8 the tool reported an "

@@ -1,8 +1,6 @@
 // WorkerPool: a thread for each task at once, up to a limit, made when one is
 // wanted and kept for the next. Tasks here wait for most of their life, so one
 // that waits must never stand before another.
-//
-// Internal to nexus/net.
 #ifndef NEXUS_NET_WORKER_POOL_H_
 #define NEXUS_NET_WORKER_POOL_H_
 

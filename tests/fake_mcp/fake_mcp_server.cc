@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "rich_mode.h"
 
 namespace {
 
@@ -225,6 +226,17 @@ void List(const Json& id, const Json& params) {
     WriteRaw(Answer(id, result));
     return;
   }
+  if (g_mode == "many") {
+    for (int i = 0; i < 1000; ++i) {
+      tools.push_back(Tool("tool_" + std::to_string(i)));
+    }
+    WriteRaw(Answer(id, {{"tools", tools}}));
+    return;
+  }
+  if (g_mode == "empty") {
+    WriteRaw(Answer(id, {{"tools", tools}}));
+    return;
+  }
   if (g_mode == "bad-list") {
     WriteRaw(Answer(id, {{"tools", "none"}}));
     return;
@@ -337,7 +349,12 @@ int main(int argc, char** argv) {
   std::string line;
   while (std::getline(std::cin, line)) {
     const Json message = Json::parse(line, nullptr, false);
-    if (message.is_object()) Handle(message);
+    if (message.is_object() && g_mode == "rich") {
+      fake_mcp::HandleRich(message,
+                           [](const Json& out) { WriteRaw(Line(out)); });
+    } else if (message.is_object()) {
+      Handle(message);
+    }
     if (g_mode == "exit-after-handshake" &&
         message.value("method", "") == "notifications/initialized") {
       return 0;
