@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <random>
 #include <set>
 #include <thread>
 #include <utility>
@@ -100,10 +102,30 @@ void CloseGently(UniqueFd fd) {
   }
 }
 
-// Whether the answer just written on this thread said that the connection ends
-// with it, as cpp-httplib's do after an error; its own loop reads it from
-// there.
-thread_local bool answer_closes = false;
+// The request at work on this thread and the answer just written for it.
+// cpp-httplib hands them to its handlers, and they are wanted behind those.
+struct AnswerNotes {
+  std::string id;
+  std::string method;
+  std::string path;
+  int status = 0;  // 0: no answer was written
+  // It said that the connection ends with it, as cpp-httplib's do after an
+  // error; its own loop reads it from there.
+  bool closes = false;
+};
+thread_local AnswerNotes answer_notes;
+
+// The beginning differs between processes, so that one log may hold many.
+std::string NewRequestId() {
+  static const std::string process = [] {
+    std::random_device device;
+    char text[32];
+    std::snprintf(text, sizeof text, "req_%08x-", device());
+    return std::string(text);
+  }();
+  static std::atomic<uint64_t> count{0};
+  return process + std::to_string(++count);
+}
 
 // Runs what the accept loop hands out on that loop's thread: it only parks.
 class InlineQueue : public httplib::TaskQueue {
@@ -127,11 +149,12 @@ class RawServer : public httplib::Server {
                 const std::function<void(httplib::Request&)>& on_headers) {
     return serve_guarded([&] {
       bool close = false;
-      answer_closes = false;
+      answer_notes = {};
+      answer_notes.id = NewRequestId();
       const bool ok =
           process_request(stream, connection.peer, connection.peer_port, "", 0,
                           is_last, close, on_headers);
-      return ok && !close && !answer_closes && !is_last;
+      return ok && !close && !answer_notes.closes && !is_last;
     });
   }
 
@@ -269,10 +292,12 @@ struct HttpServer::Impl {
         const bool is_last =
             ++connection->served >= options.max_requests_per_connection ||
             stopping;
+        const auto start = steady_clock::now();
         keep =
             raw.ServeOne(stream, *connection, is_last, [&](httplib::Request&) {
               stream.SetReadDeadline(milliseconds(options.body_timeout_ms));
             });
+        ReportAnswer(connection->peer, steady_clock::now() - start);
       } while (keep && stream.has_buffered());
     }
     // Before the descriptor can be closed and given to another connection.
@@ -280,6 +305,19 @@ struct HttpServer::Impl {
     if (keep) return connection;
     CloseGently(std::move(connection->fd));
     return nullptr;
+  }
+
+  void ReportAnswer(const std::string& peer,
+                    steady_clock::duration duration) const {
+    if (!options.on_answered || answer_notes.status == 0) return;
+    options.on_answered(
+        {.id = std::move(answer_notes.id),
+         .method = std::move(answer_notes.method),
+         .path = std::move(answer_notes.path),
+         .peer = peer,
+         .status = answer_notes.status,
+         .duration_ms =
+             std::chrono::duration<double, std::milli>(duration).count()});
   }
 
   HttpServerCounts counts() const {
@@ -307,6 +345,7 @@ struct HttpServer::Impl {
 
   void Handle(const httplib::Request& in, httplib::Response& out) {
     ServerRequest request;
+    request.id = answer_notes.id;
     request.method = in.method;
     request.path = in.path;
     for (const auto& [name, value] : in.headers) {
@@ -355,8 +394,12 @@ struct HttpServer::Impl {
           return httplib::Server::HandlerResponse::Handled;
         });
     raw.set_post_routing_handler(
-        [](const httplib::Request&, httplib::Response& out) {
-          answer_closes = out.get_header_value("Connection") == "close";
+        [](const httplib::Request& in, httplib::Response& out) {
+          answer_notes.method = in.method;
+          answer_notes.path = in.path;
+          answer_notes.status = out.status;
+          answer_notes.closes = out.get_header_value("Connection") == "close";
+          out.set_header("X-Request-Id", answer_notes.id);
         });
     // The default shares the port with any other server of this user.
     raw.set_socket_options([](socket_t socket) {

@@ -24,6 +24,9 @@
 namespace nexus::net {
 
 struct ServerRequest {
+  // Names the request in logs: no two have the same, restarts included. The
+  // answer carries it as X-Request-Id.
+  std::string id;
   std::string method;
   std::string path;  // decoded, without the query
   HttpHeaders headers;
@@ -54,6 +57,17 @@ struct ServerResponse {
   std::function<bool(const StreamWriter&)> stream;
 };
 
+// One request that was answered, by the handler or by the server itself.
+struct AnsweredRequest {
+  std::string id;
+  std::string method;  // as the client wrote it, like the path
+  std::string path;    // decoded, without the query
+  std::string peer;
+  int status = 0;
+  // From the request's headers to the last byte of the answer.
+  double duration_ms = 0;
+};
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 0;  // 0: any free one
@@ -80,6 +94,9 @@ struct HttpServerOptions {
   std::vector<std::string> open_paths;
   // Body of the answers that are made here (400, 401, 403, 404, 413, ...).
   std::function<std::string(int status, std::string_view message)> error_body;
+  // Called once the answer's last byte is out, on the request's thread. Not for
+  // headers over the limit: nothing was read of those.
+  std::function<void(const AnsweredRequest&)> on_answered;
 };
 
 struct HttpServerCounts {

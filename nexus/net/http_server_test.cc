@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "gmock/gmock.h"
 
+#include "nexus/base/mutex.h"
 #include "nexus/base/test_util.h"
 #include "nexus/base/unique_fd.h"
 
@@ -146,6 +148,59 @@ TEST(HttpServerTest, StreamsInChunks) {
   std::string all;
   for (const std::string& piece : pieces) all += piece;
   EXPECT_EQ(all, "data: 1\n\ndata: 2\n\n");
+}
+
+TEST(HttpServerTest, ReportsEachAnswerWithTheIdThatItCarries) {
+  Mutex mutex;
+  std::vector<AnsweredRequest> reported;
+  std::string id_at_handler;
+  HttpServerOptions options;
+  options.bearer_token = "secret";
+  options.open_paths = {"/open"};
+  options.on_answered = [&](const AnsweredRequest& request) {
+    MutexLock lock(mutex);
+    reported.push_back(request);
+  };
+  auto server = StartServer(options, [&](const ServerRequest& request) {
+    id_at_handler = request.id;
+    ServerResponse response;
+    response.stream = [](const StreamWriter& write) {
+      const bool ok = write("a");
+      std::this_thread::sleep_for(milliseconds(30));
+      return ok && write("b");
+    };
+    return response;
+  });
+  ASSERT_OK_AND_ASSIGN(const HttpResponse streamed,
+                       Send(*server, {.path = "/open?token=x"}));
+  ASSERT_OK_AND_ASSIGN(const HttpResponse refused,
+                       Send(*server, {.path = "/closed"}));
+  RawClient client(server->port());
+  client.Send("nonsense\r\n\r\n");
+  EXPECT_THAT(client.Read(), StartsWith("HTTP/1.1 400"));
+  server->Stop(1000);
+  server.reset();
+
+  ASSERT_EQ(reported.size(), 3U);
+  // A report comes behind its answer, so a quick client's next may overtake it.
+  std::sort(reported.begin(), reported.end(),
+            [](const AnsweredRequest& a, const AnsweredRequest& b) {
+              return a.id < b.id;
+            });
+  EXPECT_EQ(reported[0].id, streamed.headers.at("x-request-id"));
+  EXPECT_EQ(reported[0].id, id_at_handler);
+  EXPECT_EQ(reported[0].method, "GET");
+  EXPECT_EQ(reported[0].path, "/open");
+  EXPECT_EQ(reported[0].peer, "127.0.0.1");
+  EXPECT_EQ(reported[0].status, 200);
+  // Up to the stream's last byte, not its first.
+  EXPECT_GE(reported[0].duration_ms, 30);
+  EXPECT_EQ(reported[1].id, refused.headers.at("x-request-id"));
+  EXPECT_EQ(reported[1].path, "/closed");
+  EXPECT_EQ(reported[1].status, 401);
+  EXPECT_EQ(reported[2].status, 400);
+  EXPECT_NE(reported[0].id, reported[1].id);
+  EXPECT_NE(reported[1].id, reported[2].id);
 }
 
 TEST(HttpServerTest, NoticesThatTheClientHasGone) {

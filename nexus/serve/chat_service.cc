@@ -195,7 +195,8 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
     result.report = std::move(report);
   }
   if (options_.on_outcome) {
-    options_.on_outcome({.is_call = !result.tool_calls.empty(),
+    options_.on_outcome({.request_id = job.request.id,
+                         .is_call = !result.tool_calls.empty(),
                          .tier = job.tier,
                          .usage = result.usage,
                          .queue_ms = job.queue_ms,

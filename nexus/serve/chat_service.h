@@ -34,6 +34,7 @@ namespace nexus::serve {
 
 // One request that ended well, for metrics and logs.
 struct ChatOutcome {
+  std::string request_id;
   bool is_call = false;
   engine::TierReport tier;
   ChatUsage usage;

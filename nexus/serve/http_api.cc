@@ -136,6 +136,7 @@ ServerResponse HttpApi::Answer(const ServerRequest& request, ChatRequest chat,
     return ErrorResponse(ModelNotFound(chat.model, options_.model));
   }
   if (request.Header("x-nexus") == "1") chat.wants_report = true;
+  chat.id = request.id;
   const bool stream = chat.stream;
   ChatService::Accepted accepted;
   if (const auto error = parts_.chat->Submit(std::move(chat), &accepted)) {

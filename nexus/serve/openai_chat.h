@@ -39,6 +39,7 @@ std::optional<ToolsMode> ParseToolsMode(std::string_view name);
 enum class ResponseFormat { kText, kJsonObject, kJsonSchema };
 
 struct ChatRequest {
+  std::string id;  // of the HTTP request, for logs
   std::string model;
   std::vector<llm::ChatMessage> messages;  // never empty
   std::vector<schema::ToolSchema> tools;
