@@ -15,6 +15,7 @@
 #include "nexus/base/hash.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
+#include "nexus/cli/log.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/kv/recompute_plan.h"
 #include "nexus/pull/model_catalog.h"
@@ -23,7 +24,7 @@
 namespace nexus::cli {
 
 int Fail(const Status& status) {
-  Note(status.message());
+  Log(LogLevel::kError, status.message());
   return ExitCodeFor(status);
 }
 

@@ -60,11 +60,19 @@ const CLI::Option* FindOption(const CLI::App& command, const std::string& key) {
   return command.get_option_no_throw("--" + key);
 }
 
-// Whether the environment decides this flag: CLI11 itself would let the file
-// win.
-bool SetByEnvironment(const CLI::Option* option) {
-  return option != nullptr && !option->get_envname().empty() &&
-         std::getenv(option->get_envname().c_str()) != nullptr;
+// Whether the file has no say in this flag: the environment decides it, or the
+// command line has one that excludes it. CLI11 itself would let the file win,
+// or call it a contradiction.
+bool IsDecided(const CLI::Option* option) {
+  if (option == nullptr) return false;
+  if (!option->get_envname().empty() &&
+      std::getenv(option->get_envname().c_str()) != nullptr) {
+    return true;
+  }
+  for (const CLI::Option* other : option->get_excludes()) {
+    if (other->count() > 0) return true;
+  }
+  return false;
 }
 
 // Copies a top-level item to every command below `command` that has the flag.
@@ -73,7 +81,7 @@ bool Spread(const CLI::App& command, const std::vector<std::string>& parents,
   bool known = false;
   if (const CLI::Option* option = FindOption(command, item.name)) {
     known = true;
-    if (!SetByEnvironment(option)) {
+    if (!IsDecided(option)) {
       CLI::ConfigItem copy = item;
       copy.parents = parents;
       out->push_back(std::move(copy));
@@ -119,8 +127,7 @@ Items ConfigFile::from_config(std::istream& input) const {
   for (const CLI::ConfigItem& item : flat) {
     if (item.parents.empty()) continue;
     const CLI::App* command = FindCommand(*app_, item.parents);
-    if (command != nullptr &&
-        SetByEnvironment(FindOption(*command, item.name))) {
+    if (command != nullptr && IsDecided(FindOption(*command, item.name))) {
       continue;
     }
     ordered.push_back(item);

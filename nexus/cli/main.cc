@@ -2,102 +2,31 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <string_view>
 
-#include "nexus/cli/commands.h"
-#include "nexus/cli/config_file.h"
+#include "nexus/cli/app.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
-#include "nexus/cli/mcp.h"
+#include "nexus/cli/log.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/llm/model.h"
-#include "nexus/pull/model_catalog.h"
 
 namespace nexus::cli {
-
-void AddToolFlags(CLI::App* command, GlobalOptions* globals) {
-  command
-      ->add_option("--mcp", globals->mcp_files,
-                   "mcpServers JSON file, as desktop clients use it; may be "
-                   "given several times")
-      ->envname("NEXUS_MCP")
-      ->type_name("FILE");
-  command
-      ->add_option(
-          "--tools,--registry", globals->tools_file,
-          "Registry: JSON lines of MCP tools or OpenAI functions, or a "
-          "tools/list result")
-      ->envname("NEXUS_TOOLS")
-      ->type_name("FILE");
-}
-
-void AddModelFlags(CLI::App* command, GlobalOptions* globals) {
-  command
-      ->add_option("-m,--model", globals->model,
-                   "Model: a name (" + pull::KnownModelNames() +
-                       ") or the path of a GGUF file [" +
-                       pull::DefaultModel().name + "]")
-      ->envname("NEXUS_MODEL")
-      ->type_name("MODEL");
-  command
-      ->add_option("--store", globals->store,
-                   "Folder of compiled blocks [blocks in the user's cache]")
-      ->envname("NEXUS_STORE")
-      ->type_name("DIR");
-  command
-      ->add_option("--ctx", globals->context_tokens, "Context length in tokens")
-      ->envname("NEXUS_CTX")
-      ->check(CLI::Range(64, 1 << 20))
-      ->capture_default_str();
-  command
-      ->add_option("--threads", globals->threads,
-                   "Threads for inference; 0: one per core")
-      ->envname("NEXUS_THREADS")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  command
-      ->add_option("--flash-attention", globals->flash_attention,
-                   "on, off, or auto: measured once on this machine")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
-      ->capture_default_str();
-  command
-      ->add_option("--profile", globals->profile,
-                   "Calibrated profile to use [the one of this model, if there "
-                   "is one]")
-      ->type_name("FILE");
-  command->add_option("--kv-type", globals->kv_type, "Element type of KV cells")
-      ->check(CLI::IsMember({"f16", "f32"}))
-      ->capture_default_str();
-}
-
-void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
-  command
-      ->add_option("--encoder", globals->encoder,
-                   "Encoder GGUF for routing [the one that comes with nexus]")
-      ->envname("NEXUS_ENCODER")
-      ->type_name("FILE");
-  command
-      ->add_option("--reranker", globals->reranker,
-                   "Cross-encoder GGUF that reads the candidates of a close "
-                   "call, or none [the one that was calibrated with the "
-                   "encoder]")
-      ->envname("NEXUS_RERANKER")
-      ->type_name("FILE");
-  command
-      ->add_option("--tau", globals->tau,
-                   "Gate by the margin rule: route when the best tool is ahead "
-                   "by this cosine [what was calibrated for the encoder, else "
-                   "0.0136]")
-      ->check(FiniteRange(0, 2));
-}
-
-void AddJsonFlag(CLI::App* command, GlobalOptions* globals) {
-  command->add_flag("--json", globals->json,
-                    "One JSON object on standard output");
-}
-
 namespace {
 
-void EngineLog(int, const char* text) { std::fputs(text, stderr); }
+// The engine's lines come in pieces; their ends are its own.
+void EngineLog(int, const char* text) {
+  if (!LogIsJson()) {
+    std::fputs(text, stderr);
+    return;
+  }
+  std::string_view line(text);
+  while (line.ends_with('\n')) line.remove_suffix(1);
+  if (!line.empty()) {
+    Log(LogLevel::kDebug, line, {{"source", "engine"}});
+  }
+}
 
 // One line, as every other error; CLI11's own say it in two and don't name the
 // configuration file.
@@ -123,64 +52,44 @@ int FlushOutput(int code) {
   return code == kExitOk ? kExitSystem : code;
 }
 
+#ifdef NEXUS_PORTABLE_X86
+// A package is built for processors of the last ten years; on an older one the
+// engine would end with an illegal instruction and no word.
+bool ProcessorFits() {
+  if (__builtin_cpu_supports("x86-64-v3") != 0) return true;
+  Note(
+      "this build needs a processor with AVX2, FMA, F16C and BMI2 "
+      "(x86-64-v3), and this one hasn't them all; build Nexus here with "
+      "scripts/build");
+  return false;
+}
+#else
+bool ProcessorFits() { return true; }
+#endif
+
 int Main(int argc, char** argv) {
+  if (!ProcessorFits()) return kExitInternal;
   InstallInterruptHandler();
   Action action;
-  bool verbose = false;
-  CLI::App app(
-      "Nexus: routes tool calls outside the context and splices compiled "
-      "schemas into it.",
-      "nexus");
-  app.set_version_flag(
-      "--version", "nexus " NEXUS_VERSION " (" + llm::EngineVersion() + ")");
-  app.config_formatter(std::make_shared<ConfigFile>(&app));
-  app.set_config("--config", DefaultConfigPath(),
-                 "TOML or JSON file with defaults for any flag")
-      ->envname("NEXUS_CONFIG");
-  app.allow_config_extras(false);
-  app.add_flag("-v,--verbose", verbose,
-               "Also show the inference engine's own log");
-  app.require_subcommand(0, 1);
-  app.fallthrough();
-  AddPullCommand(&app, &action);
-  AddToolsCommand(&app, &action);
-  AddCompileCommand(&app, &action);
-  AddInspectCommand(&app, &action);
-  AddRouteCommand(&app, &action);
-  AddAskCommand(&app, &action);
-  AddServeCommand(&app, &action);
-  AddMcpCommand(&app, &action);
-  AddBenchCommand(&app, &action);
-  AddEvalCommand(&app, &action);
-  AddCalibrateCommand(&app, &action);
-  AddCalibrateRouterCommand(&app, &action);
-  AddDoctorCommand(&app, &action);
-  // After the commands: they would inherit it.
-  app.footer(
-      "First steps:\n"
-      "  nexus pull                          bring the default model (491 MB)\n"
-      "  nexus tools --mcp FILE              what the servers offer, in "
-      "tokens\n"
-      "  nexus compile --mcp FILE            schemas -> KV blocks\n"
-      "  nexus ask \"...\" --mcp FILE --execute\n"
-      "  nexus serve                         OpenAI's chat API on port 8080\n"
-      "  nexus mcp --config FILE             one MCP server for many\n"
-      "`nexus COMMAND --help` says more. Exit codes: 0 ok, 1 internal or "
-      "refused, 2 wrong input,\n3 not found, 4 damaged or incompatible, 5 "
-      "system, 6 server unavailable, 7 no tool fits,\n8 the tool reported an "
-      "error or the call is invalid, 130 interrupted.");
+  ProgramFlags flags;
+  const std::unique_ptr<CLI::App> app = BuildApp(&action, &flags);
   try {
-    app.parse(argc, argv);
+    app->parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return FlushOutput(app.exit(help));
+    return FlushOutput(app->exit(help));
   } catch (const CLI::ParseError& error) {
-    return FailParse(app, error);
+    return FailParse(*app, error);
   }
   if (!action) {
-    std::printf("%s", app.help().c_str());
+    std::printf("%s", app->help().c_str());
     return FlushOutput(kExitUsage);
   }
-  if (verbose) llm::SetEngineLogSink(&EngineLog);
+  LogOptions log = {
+      .level = ParseLogLevel(flags.log_level).value_or(LogLevel::kInfo),
+      .json = flags.log_format == "json"};
+  if (flags.verbose) log.level = LogLevel::kDebug;
+  ConfigureLog(log);
+  if (log.level == LogLevel::kDebug) llm::SetEngineLogSink(&EngineLog);
   try {
     return FlushOutput(action());
   } catch (const std::exception& error) {

@@ -6,6 +6,8 @@
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
+#include "nexus/cli/log.h"
+#include "nexus/cli/pull_progress.h"
 #include "nexus/cli/terminal.h"
 
 namespace nexus::cli {
@@ -45,7 +47,9 @@ int List(const GlobalOptions& globals) {
   return kExitOk;
 }
 
-int Run(const GlobalOptions& globals, const std::string& what) {
+}  // namespace
+
+Result<std::string> PullWithProgress(const std::string& what) {
   ProgressLine line("pull " +
                     (what.empty() ? pull::DefaultModel().name : what));
   auto path = pull::Pull(
@@ -65,6 +69,27 @@ int Run(const GlobalOptions& globals, const std::string& what) {
                  },
              .cancel = &Interrupted()});
   line.Done();
+  return path;
+}
+
+Status BringModel(const std::string& model) {
+  const Status here = pull::ResolveModel(model).status();
+  if (here.code() != StatusCode::kNotFound || !pull::FindModel(model).ok()) {
+    return here;
+  }
+  Log(LogLevel::kInfo, here.message() + "; pulling it");
+  const Status pulled = PullWithProgress(model).status();
+  if (pulled.ok() || pulled.code() == StatusCode::kCancelled) return pulled;
+  return Status(pulled.code(),
+                pulled.message() + "; when that is solved, `nexus pull" +
+                    (model.empty() ? "" : " " + model) +
+                    "` brings the weights, or name a GGUF file with --model");
+}
+
+namespace {
+
+int Run(const GlobalOptions& globals, const std::string& what) {
+  const auto path = PullWithProgress(what);
   if (!path.ok()) return Fail(path.status());
   if (globals.json) {
     PrintJson({{"path", *path}});

@@ -10,12 +10,15 @@
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/listen.h"
+#include "nexus/cli/log.h"
+#include "nexus/cli/pull_progress.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/net/http_server.h"
 #include "nexus/pull/model_catalog.h"
 #include "nexus/serve/http_api.h"
 #include "nexus/serve/page_assets.h"
 #include "nexus/serve/remote_api.h"
+#include "nexus/serve/request_log.h"
 
 namespace nexus::cli {
 namespace {
@@ -33,6 +36,7 @@ struct ServeFlags {
   int max_body_mb = 4;
   int drain_s = 30;
   bool idle_work = true;
+  bool pull = true;
   RepairFlags repair;
   BackendFlags backend;
 };
@@ -59,11 +63,17 @@ Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
                                              options);
 }
 
+void LogRequest(const serve::RequestRecord& record) {
+  Log(LogLevel::kInfo, LogIsJson() ? "request" : OneLine(ToText(record)),
+      ToJson(record));
+}
+
 // What is served, and how it is told that it ends.
 struct Served {
   std::string name;
   net::HttpServer::Handler handler;
   std::function<void()> set_draining;
+  serve::RequestLog* requests = nullptr;
   // Once there is a server.
   std::function<void(const net::HttpServer&)> on_start = [](const auto&) {};
 };
@@ -81,6 +91,9 @@ int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
   // Parsed JSON takes ten times its text, for each request at work.
   server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
   server_options.error_body = serve::HttpApi::ErrorBody;
+  server_options.on_answered = [&](const net::AnsweredRequest& request) {
+    served.requests->NoteAnswer(request);
+  };
   // A thread for each request that may wait, and some to refuse the others.
   server_options.max_active = static_cast<size_t>(flags.queue) * 2 + 32;
   const auto server = net::HttpServer::Start(server_options, served.handler);
@@ -94,7 +107,7 @@ int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
   while (!Interrupted()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  Note("draining; again to stop at once");
+  Log(LogLevel::kInfo, "draining; again to stop at once");
   served.set_draining();
   const size_t cut = (*server)->Stop(flags.drain_s * 1000);
   if (cut > 0) Note(FormatCount(static_cast<int>(cut)) + " requests were cut");
@@ -120,6 +133,7 @@ int RunRemote(const ServeFlags& flags, const std::string& key,
   options.max_requests = static_cast<size_t>(flags.queue);
   serve::Metrics metrics;
   serve::HttpApi rest(api_options, {.router = router, .metrics = &metrics});
+  serve::RequestLog requests(LogRequest);
   serve::RemoteApi api(options, backend->client.get(), router, &metrics,
                        [&rest](const net::ServerRequest& request) {
                          return rest.Handle(request);
@@ -128,7 +142,8 @@ int RunRemote(const ServeFlags& flags, const std::string& key,
       flags, key,
       {.name = options.model.empty() ? "backend" : options.model,
        .handler = [&api](const auto& request) { return api.Handle(request); },
-       .set_draining = [&api] { api.SetDraining(); }});
+       .set_draining = [&api] { api.SetDraining(); },
+       .requests = &requests});
 }
 
 int Run(const GlobalOptions& globals, const ServeFlags& flags) {
@@ -153,6 +168,10 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   if (flags.backend.is_set()) {
     return RunRemote(flags, *key, backend_key, api_options, router->get());
   }
+  if (flags.pull) {
+    const Status brought = BringModel(globals.model);
+    if (!brought.ok()) return Fail(brought);
+  }
   const auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
 
@@ -165,8 +184,10 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   chat_options.sessions.max_sessions = flags.sessions;
   chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
   chat_options.idle_work = flags.idle_work;
-  chat_options.on_outcome = [&metrics](const serve::ChatOutcome& outcome) {
+  serve::RequestLog requests(LogRequest);
+  chat_options.on_outcome = [&](const serve::ChatOutcome& outcome) {
     metrics.ObserveChat(outcome);
+    requests.NoteChat(outcome);
   };
   serve::ChatService chat(engine->get(), router->get(), chat_options);
 
@@ -184,6 +205,7 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
       {.name = api_options.model,
        .handler = [&api](const auto& request) { return api.Handle(request); },
        .set_draining = [&api] { api.SetDraining(); },
+       .requests = &requests,
        .on_start =
            [&api](const net::HttpServer& server) {
              api.SetConnectionCount(
@@ -251,6 +273,8 @@ void AddServeCommand(CLI::App* app, Action* action) {
                    "How long SIGTERM waits for requests at work, in seconds")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
+  command->add_flag("!--no-pull", flags->pull,
+                    "Don't bring the model's weights if they aren't here");
   command->add_flag("!--no-idle", flags->idle_work,
                     "Do nothing for the next turn between requests");
   command->add_flag(

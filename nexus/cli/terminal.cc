@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "nexus/cli/log.h"
+
 namespace nexus::cli {
 namespace {
 
@@ -266,7 +268,7 @@ ProgressLine::~ProgressLine() { Done(); }
 
 void ProgressLine::Update(double share, std::string_view note) {
   const auto now = std::chrono::steady_clock::now();
-  const bool terminal = StderrIsTerminal();
+  const bool terminal = StderrIsTerminal() && !LogIsJson();
   const auto interval = terminal ? std::chrono::milliseconds(80)
                                  : std::chrono::milliseconds(10000);
   if (last_ != std::chrono::steady_clock::time_point{} &&
@@ -274,12 +276,16 @@ void ProgressLine::Update(double share, std::string_view note) {
     return;
   }
   last_ = now;
+  if (LogIsJson()) {
+    Log(LogLevel::kInfo, label_,
+        {{"share", std::clamp(share, 0.0, 1.0)}, {"note", note}});
+    return;
+  }
   char percent[16];
   std::snprintf(percent, sizeof percent, "%3.0f %%",
                 std::clamp(share, 0.0, 1.0) * 100);
   if (!terminal) {
-    std::fprintf(stderr, "%s %s %.*s\n", label_.c_str(), percent,
-                 static_cast<int>(note.size()), note.data());
+    Log(LogLevel::kInfo, label_ + " " + percent + " " + std::string(note));
     return;
   }
   constexpr int kBarWidth = 24;
@@ -297,10 +303,6 @@ void ProgressLine::Done() {
   drawn_ = false;
 }
 
-void Note(std::string_view text) {
-  // Several lines at most where a server's last words are quoted.
-  const std::string safe = WithoutControls(text, "\n\t", "");
-  std::fprintf(stderr, "nexus: %s\n", safe.c_str());
-}
+void Note(std::string_view text) { Log(LogLevel::kWarn, text); }
 
 }  // namespace nexus::cli
