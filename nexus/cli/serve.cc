@@ -59,8 +59,12 @@ Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
   serve::ToolRouterOptions options;
   options.router = encoder.router;
   options.embedding_cache = EmbeddingCachePath();
-  return std::make_unique<serve::ToolRouter>(std::move(encoder.embedder),
-                                             options);
+  if (encoder.embedder != nullptr && !encoder.problem.ok()) {
+    if (!globals.reranker.empty()) return encoder.problem;
+    Note("no re-ranker: " + encoder.problem.message());
+  }
+  return std::make_unique<serve::ToolRouter>(
+      std::move(encoder.embedder), options, std::move(encoder.reranker));
 }
 
 void LogRequest(const serve::RequestRecord& record) {

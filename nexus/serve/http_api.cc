@@ -11,6 +11,7 @@
 #include "nexus/serve/http_reply.h"
 #include "nexus/serve/page_assets.h"
 #include "nexus/serve/report_json.h"
+#include "nexus/serve/rerank_api.h"
 #include "nexus/serve/responses_api.h"
 
 namespace nexus::serve {
@@ -55,6 +56,7 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
       {"POST", "/v1/responses", [&] { return Responses(request); }},
       {"GET", "/v1/models", [&] { return Models(); }},
       {"POST", "/v1/embeddings", [&] { return Embeddings(request); }},
+      {"POST", "/v1/rerank", [&] { return Rerank(request, parts_.router); }},
       {"POST", "/v1/nexus/route", [&] { return this->Route(request); }},
       {"GET", "/v1/nexus/server", [&] { return Server(); }},
       {"GET", "/v1/nexus/tools", [&] { return JsonOrError(inspect_.Tools()); }},

@@ -49,7 +49,7 @@ bool RemoteApi::KnowsModel(const std::string& name) const {
 }
 
 ServerResponse RemoteApi::Handle(const ServerRequest& request) {
-  for (const char* path : {"/v1/embeddings", "/v1/nexus/route"}) {
+  for (const char* path : {"/v1/embeddings", "/v1/rerank", "/v1/nexus/route"}) {
     if (request.path == path) return rest_(request);
   }
   for (const char* path :

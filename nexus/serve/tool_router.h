@@ -16,6 +16,7 @@
 #include "nexus/base/mutex.h"
 #include "nexus/base/result.h"
 #include "nexus/llm/embedder.h"
+#include "nexus/llm/reranker.h"
 #include "nexus/route/router.h"
 
 namespace nexus::serve {
@@ -27,12 +28,14 @@ struct ToolRouterOptions {
   size_t max_lists = 16;
 };
 
-// Thread-safe. The encoder runs for one caller at a time.
+// Thread-safe. The encoder runs for one caller at a time, and so does the
+// re-ranker.
 class ToolRouter {
  public:
-  // `embedder` null: words only.
+  // `embedder` null: words only. `reranker` null: close calls stay close.
   ToolRouter(std::unique_ptr<llm::Embedder> embedder,
-             const ToolRouterOptions& options);
+             const ToolRouterOptions& options,
+             std::unique_ptr<llm::Reranker> reranker = nullptr);
   ~ToolRouter();
 
   Result<route::RouteDecision> Route(std::span<const schema::ToolSchema> tools,
@@ -41,12 +44,21 @@ class ToolRouter {
       EXCLUDES(mutex_);
 
   bool has_encoder() const;
+  bool has_reranker() const;
   // kUnimplemented without an encoder.
   Result<std::vector<std::vector<float>>> Embed(
       std::span<const std::string> texts, llm::TextRole role);
+  // What scores pairs: the re-ranker's name, "cosine" of the encoder where
+  // there is none, empty where there is neither.
+  std::string scorer() const;
+  // One score a document, higher is better: the re-ranker's logits, or
+  // cosines. kUnimplemented with neither.
+  Result<std::vector<float>> Score(std::string_view query,
+                                   std::span<const std::string> documents);
 
  private:
   class SharedEmbedder;
+  class SharedReranker;
   struct List {
     Sha256Digest key;
     std::shared_ptr<const route::Router> router;
@@ -55,6 +67,7 @@ class ToolRouter {
       std::span<const schema::ToolSchema> tools) EXCLUDES(mutex_);
 
   const std::unique_ptr<SharedEmbedder> embedder_;  // null: none
+  const std::unique_ptr<SharedReranker> reranker_;  // null: none
   const ToolRouterOptions options_;
   Mutex mutex_;
   std::list<List> lists_ GUARDED_BY(mutex_);  // last used in front
