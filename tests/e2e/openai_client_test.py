@@ -6,6 +6,9 @@ scripts/fetch_openai_client prints; scripts/test brings it.
 
 import json
 import os
+import pathlib
+import re
+import subprocess
 import sys
 import unittest
 
@@ -20,6 +23,23 @@ except ImportError:
     os.execv(python, [python, *sys.argv])
 
 from serve_e2e_test import MODEL, TOOLS, WEATHER, Server
+
+
+class ReadmeTest(unittest.TestCase):
+    def test_the_python_of_the_readme_runs_as_written(self):
+        readme = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+        [code] = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+        server = Server()
+        try:
+            code = code.replace(":8080", f":{server.port}").replace(
+                "qwen2.5-coder-0.5b", MODEL)
+            out = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                                 text=True, timeout=300, check=False)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertIn("get_weather", out.stdout)
+            self.assertIn("city", out.stdout)
+        finally:
+            self.assertEqual(server.stop(), 0)
 
 
 class OpenAiClientTest(unittest.TestCase):
