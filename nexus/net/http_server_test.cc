@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -108,6 +109,17 @@ TEST(HttpServerTest, SaysWhichPortIsTaken) {
               HasSubstr(std::to_string(first->port())));
 }
 
+// A connection that moves between waiting and work is for a moment counted
+// twice or not at all.
+bool ComesToConnections(const HttpServer& server, size_t wanted) {
+  const auto deadline = steady_clock::now() + milliseconds(5000);
+  while (server.counts().connections != wanted) {
+    if (steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
 TEST(HttpServerTest, ServesManyRequestsOnOneConnection) {
   const auto server = StartServer({}, Echo);
   RawClient client(server->port());
@@ -116,7 +128,7 @@ TEST(HttpServerTest, ServesManyRequestsOnOneConnection) {
     EXPECT_THAT(client.Read("GET /" + std::to_string(i)),
                 StartsWith("HTTP/1.1 200"));
   }
-  EXPECT_EQ(server->counts().connections, 1U);
+  EXPECT_TRUE(ComesToConnections(*server, 1));
 }
 
 TEST(HttpServerTest, ServesPipelinedRequestsInOrder) {
@@ -185,7 +197,9 @@ TEST(HttpServerTest, ReportsEachAnswerWithTheIdThatItCarries) {
   // A report comes behind its answer, so a quick client's next may overtake it.
   std::sort(reported.begin(), reported.end(),
             [](const AnsweredRequest& a, const AnsweredRequest& b) {
-              return a.id < b.id;
+              // They end in a number that counts up: 8 is before 10.
+              return std::pair(a.id.size(), a.id) <
+                     std::pair(b.id.size(), b.id);
             });
   EXPECT_EQ(reported[0].id, streamed.headers.at("x-request-id"));
   EXPECT_EQ(reported[0].id, id_at_handler);
@@ -409,7 +423,7 @@ TEST(HttpServerTest, HoldsManyIdleConnections) {
     idle.back()->Send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_THAT(idle.back()->Read("GET /x"), HasSubstr("200"));
   }
-  EXPECT_EQ(server->counts().connections, 400U);
+  EXPECT_TRUE(ComesToConnections(*server, 400));
   idle.front()->Send("GET /y HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(idle.front()->Read("GET /y"), HasSubstr("200"));
 }
