@@ -7,31 +7,14 @@
 #include "nexus/base/clock.h"
 #include "nexus/remote/pool_metrics.h"
 #include "nexus/serve/call_ids.h"
+#include "nexus/serve/http_reply.h"
 #include "nexus/serve/remote_answer.h"
 #include "nexus/serve/remote_request.h"
 
 namespace nexus::serve {
-namespace {
 
 using net::ServerRequest;
 using net::ServerResponse;
-
-ServerResponse JsonResponse(const Json& body, int status = 200) {
-  ServerResponse response;
-  response.status = status;
-  response.body = DumpJson(body);
-  return response;
-}
-
-ServerResponse ErrorResponse(const ApiError& error) {
-  ServerResponse response = JsonResponse(ToJson(error), error.status);
-  if (error.retry_after_s > 0) {
-    response.headers["Retry-After"] = std::to_string(error.retry_after_s);
-  }
-  return response;
-}
-
-}  // namespace
 
 RemoteApi::RemoteApi(RemoteApiOptions options, remote::ChatClient* client,
                      ToolRouter* router, Metrics* metrics, Rest rest)
@@ -84,21 +67,15 @@ ServerResponse RemoteApi::Chat(const ServerRequest& request) {
   RemoteJob job;
   job.arrived_at = Clock::Monotonic().Now();
   job.deadline = std::chrono::steady_clock::now() + options_.deadline;
-  auto body = ParseJson(request.body, "request body");
-  if (!body.ok()) return ErrorResponse(FromStatus(body.status()));
-  if (!body->is_object()) {
-    return ErrorResponse(FromHttpStatus(400, "the body must be a JSON object"));
+  Json body;
+  if (const auto error = ParseBody(request, &body)) {
+    return ErrorResponse(*error);
   }
-  if (const auto error = ParseRemoteRequest(*body, &job.request)) {
+  if (const auto error = ParseRemoteRequest(body, &job.request)) {
     return ErrorResponse(*error);
   }
   if (!KnowsModel(job.request.model)) {
-    ApiError error = FromHttpStatus(404, "the model '" + job.request.model +
-                                             "' isn't served here; there is '" +
-                                             options_.model + "'");
-    error.param = "model";
-    error.code = "model_not_found";
-    return ErrorResponse(error);
+    return ErrorResponse(ModelNotFound(job.request.model, options_.model));
   }
   if (at_work_.fetch_add(1) >= options_.max_requests) {
     --at_work_;
@@ -112,16 +89,16 @@ ServerResponse RemoteApi::Chat(const ServerRequest& request) {
   if (request.Header("x-nexus") == "1") job.request.wants_report = true;
   job.mode = job.request.tools_mode.value_or(options_.tools_mode);
   job.form = options_.form;
-  auto tools = ChooseRemoteTools(*body, job.request, job.mode,
+  auto tools = ChooseRemoteTools(body, job.request, job.mode,
                                  options_.max_tools, router_);
   if (!tools.ok()) return ErrorResponse(FromStatus(tools.status()));
   job.tools = *std::move(tools);
   job.outgoing =
       job.tools.sends_all
-          ? remote::OutgoingRequest(*body, options_.model)
-          : remote::OutgoingRequest(*body, job.request.tools, job.tools.pick,
+          ? remote::OutgoingRequest(body, options_.model)
+          : remote::OutgoingRequest(body, job.request.tools, job.tools.pick,
                                     job.form, options_.model);
-  if (body->contains("tools")) job.entries = (*body)["tools"];
+  if (body.contains("tools")) job.entries = body["tools"];
   job.head = {.id = NewId("chatcmpl-"),
               .created = UnixSeconds(),
               .model = job.request.model};
