@@ -29,6 +29,12 @@ void ReadType(const CLI::Option& option, FlagDoc* doc) {
   }
   std::istringstream list(inner);
   for (std::string choice; std::getline(list, choice, ',');) {
+    // A transformer's "{all->2,find->0} OR {2,0}" is no list of values, and
+    // nothing that a shell should read.
+    if (choice.find_first_of(" <>{}()|&;$`'\"\\") != std::string::npos) {
+      doc->choices.clear();
+      return;
+    }
     doc->choices.push_back(choice);
   }
 }

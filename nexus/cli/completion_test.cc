@@ -1,8 +1,10 @@
 #include "nexus/cli/completion.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "gmock/gmock.h"
 
@@ -104,6 +106,20 @@ TEST(CompletionTest, BashOffersTheFlagsOfTheCommandAndOfTheProgram) {
   EXPECT_THAT(Bash({"ask", "--c"}), UnorderedElementsAre("--ctx", "--config"));
   EXPECT_THAT(Bash({"bench", "ttft", "--r"}), ElementsAre("--runs"));
   EXPECT_THAT(Bash({"ask", "--s"}), IsEmpty());
+}
+
+TEST(CommandDocTest, ATransformersMapIsNoListOfValues) {
+  CLI::App app("program", "nexus");
+  int value = 0;
+  app.add_option("--expose", value, "What")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, int>{{"find", 0}, {"all", 2}}));
+  const CommandDoc doc = DescribeApp(app);
+  const auto flag = std::find_if(
+      doc.flags.begin(), doc.flags.end(),
+      [](const FlagDoc& f) { return f.names.front() == "--expose"; });
+  ASSERT_NE(flag, doc.flags.end());
+  EXPECT_TRUE(flag->choices.empty());
 }
 
 TEST(CompletionTest, BashOffersTheValuesOfAFlag) {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -27,12 +26,18 @@ namespace {
 
 struct McpFlags {
   std::vector<std::string> configs;
-  gateway::Expose expose = gateway::Expose::kFind;
+  std::string expose = "find";
   gateway::AccessRules rules;
   std::string http;
   KeyFlags key;
   int drain_s = 10;
 };
+
+// One of those that --expose allows.
+gateway::Expose ParseExpose(const std::string& name) {
+  if (name == "all") return gateway::Expose::kAll;
+  return name == "routed" ? gateway::Expose::kRouted : gateway::Expose::kFind;
+}
 
 struct Address {
   std::string host;
@@ -141,12 +146,12 @@ int Run(const GlobalOptions& globals, const McpFlags& flags) {
   gateway::GatewayOptions options;
   options.servers = std::move(servers).value();
   options.upstream.client.client_version = NEXUS_VERSION;
-  options.expose = flags.expose;
+  options.expose = ParseExpose(flags.expose);
   options.tools.rules = flags.rules;
   options.note = [](const std::string& line) { Note(OneLine(line)); };
   std::unique_ptr<llm::Embedder> embedder;
   // Without find_tool nobody searches.
-  if (flags.expose != gateway::Expose::kAll) {
+  if (flags.expose != "all") {
     RoutingEncoder encoder = LoadRoutingEncoder(globals);
     if (encoder.embedder == nullptr) {
       if (!globals.encoder.empty()) return Fail(encoder.problem);
@@ -191,14 +196,8 @@ void AddMcpCommand(CLI::App* app, Action* action) {
                    "find: only find_tool and call_tool; routed: also the tools "
                    "that find_tool found in this conversation; all: every "
                    "tool, named server__tool")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, gateway::Expose>{
-              {"find", gateway::Expose::kFind},
-              {"routed", gateway::Expose::kRouted},
-              {"all", gateway::Expose::kAll}},
-          CLI::ignore_case))
-      ->type_name("find|routed|all")
-      ->default_str("find");
+      ->check(CLI::IsMember({"find", "routed", "all"}))
+      ->capture_default_str();
   command
       ->add_option("--allow", flags->rules.allow,
                    "Only what matches this glob on server/tool, such as "
