@@ -173,6 +173,12 @@ def padded(rows):
     return ids, mask
 
 
+class Precision:
+    """Products in bfloat16, weights and sums in float32: 2.5 times faster on a
+    processor with AVX512-BF16, slower on others."""
+    bf16 = False
+
+
 def in_buckets(model, rows, size=16):
     """model(ids, mask) of all rows, in their order, computed by length: padding
     would otherwise be half of the work."""
@@ -180,7 +186,8 @@ def in_buckets(model, rows, size=16):
     parts = []
     for start in range(0, len(rows), size):
         at = order[start:start + size]
-        parts.append(model(*padded([rows[i] for i in at])))
+        with torch.autocast("cpu", torch.bfloat16, enabled=Precision.bf16):
+            parts.append(model(*padded([rows[i] for i in at])).float())
     out = torch.cat(parts)
     back = torch.empty(len(rows), dtype=torch.long)
     back[torch.tensor(order)] = torch.arange(len(rows))

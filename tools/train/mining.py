@@ -11,7 +11,7 @@ import os
 import numpy as np
 import torch
 
-from bert import sentence_vectors
+from bert import Precision, sentence_vectors
 from examples import Miner
 
 QUERY_TOKENS = 48
@@ -32,7 +32,7 @@ def weights_digest(model):
 
 def embed_kept(path, bert, tokens, texts, limit):
     """[text, width] float32, from `path` as far as it goes."""
-    key = np.array(digest(weights_digest(bert), limit, *texts))
+    key = np.array(digest(weights_digest(bert), limit, Precision.bf16, *texts))
     rows = np.zeros((0, 0), np.float32)
     if path.exists():
         stored = np.load(path)

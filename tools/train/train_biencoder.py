@@ -143,7 +143,7 @@ def main():
         parameter.requires_grad_(False)  # not part of a mean
     options = {k: getattr(args, k) for k in
                ("steps", "batch", "block", "hard", "lr", "temperature",
-                "freeze_layers", "seed", "limit_queries")}
+                "freeze_layers", "seed", "limit_queries", "bf16")}
     run = Run(args.run, bert, options)
     calibration = Calibration(args.data, tokens,
                               3 if args.limit_queries else EVAL_QUERIES_A_SET)

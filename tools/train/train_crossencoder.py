@@ -172,7 +172,7 @@ def main():
     bert.freeze(args.freeze_layers)
     options = {k: getattr(args, k) for k in
                ("steps", "batch", "list", "withhold", "lr", "freeze_layers",
-                "seed", "limit_queries")}
+                "seed", "limit_queries", "bf16")}
     options["encoder"] = encoder
     run = Run(args.run, model, options)
     run.loop(make_step(model, tokens, pool, lists, Mixer(rows, args.seed),

@@ -16,6 +16,8 @@ import time
 
 import torch
 
+from bert import Precision
+
 SAVE_SECONDS = 180
 # A re-ranker's head starts from noise and must catch up with layers that don't.
 HEAD = ("classifier.", "bert.pooler.")
@@ -158,6 +160,9 @@ def run_parser(description, steps, learning_rate, freeze_layers, eval_every):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--eval-every", type=int, default=eval_every)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true",
+                        help="products in bfloat16: for processors with "
+                        "AVX512-BF16")
     parser.add_argument("--limit-queries", type=int, default=0,
                         help="only the first N of each set: to try the pipeline")
     return parser
@@ -167,6 +172,7 @@ def begin(args):
     """Before anything is computed."""
     no_starving_others()
     torch.set_num_threads(args.threads)
+    Precision.bf16 = args.bf16
 
 
 def no_starving_others():
