@@ -192,7 +192,7 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   }
   auto routing = MakeRouting(globals, source->tools);
   if (!routing.ok()) return Fail(routing.status());
-  if (!routing->note.empty()) Note("BM25 only: " + routing->note);
+  if (!routing->note.empty()) Note(routing->note);
   auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
   auto session = engine::Session::Create(engine->get());

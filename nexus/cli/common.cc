@@ -236,18 +236,24 @@ RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options) {
   return encoder;
 }
 
+std::string RoutingEncoder::MissingNote() const {
+  if (problem.ok()) return {};
+  return (embedder == nullptr ? "BM25 only: " : "no re-ranker: ") +
+         problem.message();
+}
+
 std::string EmbeddingCachePath() { return UserCacheDir() + "/embeddings.slb"; }
 
 Result<Routing> MakeRouting(const GlobalOptions& options,
                             std::vector<schema::ToolSchema> tools) {
   RoutingEncoder encoder = LoadRoutingEncoder(options);
   Routing routing;
+  routing.note = encoder.MissingNote();
   routing.embedder = std::move(encoder.embedder);
   routing.reranker = std::move(encoder.reranker);
-  routing.note = encoder.problem.message();
   // What was asked for by name must not be replaced silently.
   if (routing.embedder == nullptr && !options.encoder.empty()) {
-    return NotFoundError(routing.note);
+    return NotFoundError(encoder.problem.message());
   }
   if (routing.reranker == nullptr && !options.reranker.empty() &&
       options.reranker != "none" && !encoder.problem.ok()) {
@@ -255,14 +261,16 @@ Result<Routing> MakeRouting(const GlobalOptions& options,
   }
   ProgressLine line("embedding tools");
   NEXUS_ASSIGN_OR_RETURN(
-      auto index, route::ToolIndex::Build(
-                      std::move(tools), routing.embedder.get(),
-                      {.cache_path = EmbeddingCachePath(),
-                       .progress = [&](int done, int total) {
-                         line.Update(
-                             static_cast<double>(done) / std::max(1, total),
+      auto index,
+      route::ToolIndex::Build(
+          std::move(tools), routing.embedder.get(),
+          {.cache_path = EmbeddingCachePath(),
+           .progress =
+               [&](int done, int total) {
+                 line.Update(static_cast<double>(done) / std::max(1, total),
                              FormatCount(done) + " of " + FormatCount(total));
-                       }}));
+               },
+           .cancel = &Interrupted()}));
   line.Done();
   for (const std::string& warning : index->warnings()) Note(warning);
   routing.router =

@@ -94,17 +94,21 @@ struct RoutingEncoder {
   Status problem;
   std::string path;
   route::RouterOptions router;
+
+  // What routing does without, and why, for people; empty when it has all.
+  std::string MissingNote() const;
 };
 RoutingEncoder LoadRoutingEncoder(const GlobalOptions& options);
 // Where embeddings of tools are kept between runs.
 std::string EmbeddingCachePath();
 
 struct Routing {
-  std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only, note says why
+  std::unique_ptr<llm::Embedder> embedder;  // null: BM25 only
   std::unique_ptr<llm::Reranker> reranker;  // may be null
   std::unique_ptr<route::Router> router;
-  std::string note;
+  std::string note;  // RoutingEncoder::MissingNote
 };
+// Stops with kCancelled at Ctrl-C and keeps what it has embedded.
 Result<Routing> MakeRouting(const GlobalOptions& options,
                             std::vector<schema::ToolSchema> tools);
 

@@ -50,7 +50,7 @@ int Run(const GlobalOptions& globals, const std::string& query,
   }
   auto routing = MakeRouting(globals, std::move(source->tools));
   if (!routing.ok()) return Fail(routing.status());
-  if (!routing->note.empty()) Note("BM25 only: " + routing->note);
+  if (!routing->note.empty()) Note(routing->note);
   auto decision = routing->router->Route(query, options);
   if (!decision.ok()) return Fail(decision.status());
   if (globals.json) {

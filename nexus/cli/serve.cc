@@ -50,19 +50,17 @@ std::string ModelName(const GlobalOptions& globals) {
 Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
     const GlobalOptions& globals, std::string* encoder_name) {
   RoutingEncoder encoder = LoadRoutingEncoder(globals);
-  if (encoder.embedder == nullptr) {
-    if (!globals.encoder.empty()) return encoder.problem;
-    Note("BM25 only: " + encoder.problem.message());
-  } else {
+  const bool dense = encoder.embedder != nullptr;
+  if (dense)
     *encoder_name = std::filesystem::path(encoder.path).stem().string();
+  if (!encoder.problem.ok()) {
+    const std::string& asked = dense ? globals.reranker : globals.encoder;
+    if (!asked.empty()) return encoder.problem;
+    Note(encoder.MissingNote());
   }
   serve::ToolRouterOptions options;
   options.router = encoder.router;
   options.embedding_cache = EmbeddingCachePath();
-  if (encoder.embedder != nullptr && !encoder.problem.ok()) {
-    if (!globals.reranker.empty()) return encoder.problem;
-    Note("no re-ranker: " + encoder.problem.message());
-  }
   return std::make_unique<serve::ToolRouter>(
       std::move(encoder.embedder), options, std::move(encoder.reranker));
 }

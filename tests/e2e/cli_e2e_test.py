@@ -209,6 +209,25 @@ class SpliceTest(CliTest):
         self.assertEqual(rest["already_present"], kept)
         self.assertEqual(rest["compiled"] + kept, 6)
 
+    def test_ctrl_c_ends_the_embedding_of_a_long_registry(self):
+        registry = self.dir / "long.jsonl"
+        with registry.open("w") as file:
+            for i in range(4000):
+                tool = json.loads(json.dumps(REGISTRY[0]))
+                tool["name"] = f"book_berth_{i}"
+                tool["description"] += f" Quay {i}, pier {i * 7}. {self.store}"
+                file.write(json.dumps(tool) + "\n")
+        process = subprocess.Popen(
+            [BIN, "route", "a berth", "--tools", str(registry), "--threads", "1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "NEXUS_CACHE_DIR": str(self.dir)},
+        )
+        time.sleep(3)
+        self.assertIsNone(process.poll(), "4,000 tools embedded in three seconds?")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, err)
+
     def test_a_damaged_block_is_compiled_again(self):
         self.json("compile", *self.small())
         for block in self.blocks():
