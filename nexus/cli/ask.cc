@@ -132,7 +132,8 @@ Result<std::string> Answer(const engine::Engine& engine,
   options.temperature = static_cast<float>(flags.temperature);
   options.seed = flags.seed;
   if (stream) {
-    options.on_text = [](std::string_view piece) {
+    options.on_text = [](std::string_view piece,
+                         std::span<const llm::LogprobRow>) {
       const std::string shown = Printable(piece);
       std::fwrite(shown.data(), 1, shown.size(), stdout);
       std::fflush(stdout);

@@ -23,7 +23,9 @@ class AnswerFormat {
 
   virtual Json Whole(const ChatResult& result) = 0;
 
-  virtual std::string Text(std::string_view delta) = 0;
+  // `logprobs`: of the tokens that came with it, as LogprobsJson; null where
+  // nobody asked for them.
+  virtual std::string Text(std::string_view delta, const Json& logprobs) = 0;
   virtual std::string CallBegin(const llm::ToolCall& call) = 0;  // no arguments
   virtual std::string CallArguments(std::string_view delta) = 0;
   // The end, with what is known only then.

@@ -1,6 +1,7 @@
 #include "nexus/serve/answer_generator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "nexus/base/clock.h"
@@ -23,10 +24,15 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
   if (options.max_tokens > 0) limit = std::min(limit, options.max_tokens);
   GeneratedAnswer answer;
   StopFilter filter(options.stop);
+  // Of tokens whose text is held back, or a part of it. What never goes out
+  // has no row either.
+  std::vector<llm::LogprobRow> held;
   const auto emit = [&](const std::string& text) {
     if (text.empty()) return;
     answer.text += text;
-    if (options.on_text) options.on_text(text);
+    if (options.on_text) options.on_text(text, held);
+    std::move(held.begin(), held.end(), std::back_inserter(answer.logprobs));
+    held.clear();
   };
   while (true) {
     if (answer.sampled_tokens >= limit) {
@@ -47,6 +53,10 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
     }
     if (model.IsEndOfGeneration(token)) break;
     ++answer.sampled_tokens;
+    if (options.top_logprobs >= 0) {
+      held.push_back(
+          llm::Logprobs(session.logits(), token, options.top_logprobs));
+    }
     emit(filter.Feed(model.TokenText(token)));
     if (filter.stopped()) break;
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));

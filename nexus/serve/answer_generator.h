@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "nexus/base/result.h"
 #include "nexus/engine/session.h"
+#include "nexus/llm/logprobs.h"
 
 namespace nexus::serve {
 
@@ -21,8 +23,13 @@ struct AnswerOptions {
   uint32_t seed = 1;
   std::vector<std::string> stop;
   std::string grammar;  // GBNF; empty: free text
-  // Pieces in whole characters, stop strings left out.
-  std::function<void(std::string_view)> on_text;
+  // Of how many likely tokens beside each sampled one the log probability is
+  // kept; < 0: no log probabilities.
+  int top_logprobs = -1;
+  // Pieces in whole characters, stop strings left out; with the rows of the
+  // tokens that a piece came with, each once.
+  std::function<void(std::string_view, std::span<const llm::LogprobRow>)>
+      on_text;
 };
 
 struct GeneratedAnswer {
@@ -30,6 +37,7 @@ struct GeneratedAnswer {
   bool at_limit = false;         // cut off
   bool closed_at_limit = false;  // a grammar's text, steered to its end
   int sampled_tokens = 0;
+  std::vector<llm::LogprobRow> logprobs;       // those of on_text
   std::chrono::nanoseconds first_token_at{0};  // Clock::Monotonic()
 };
 

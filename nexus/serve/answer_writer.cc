@@ -67,7 +67,7 @@ bool AnswerWriter::Stream(const net::StreamWriter& write) {
     const ChatEvent event = Next();
     switch (event.kind) {
       case ChatEvent::Kind::kText:
-        if (!write(format_->Text(event.text))) return false;
+        if (!write(format_->Text(event.text, event.logprobs))) return false;
         break;
       case ChatEvent::Kind::kCallBegin:
         if (!write(format_->CallBegin(event.call))) return false;

@@ -337,6 +337,39 @@ TEST_F(ChatServiceTest, StopStringsEndTheAnswer) {
   EXPECT_EQ(stopped.finish_reason, "stop");
 }
 
+TEST_F(ChatServiceTest, LogprobsAreOfTheTextThatGoesOut) {
+  Start();
+  ChatRequest request = Question("Say something.");
+  request.max_tokens = 40;
+  EXPECT_TRUE(Ask(request).back().result.logprobs.is_null());
+  request.top_logprobs = 2;
+  const auto events = Ask(request);
+  const ChatResult& whole = events.back().result;
+  // The tiny model writes any bytes: what is no character goes out as U+FFFD,
+  // so only their number can be compared.
+  EXPECT_EQ(whole.logprobs.size(),
+            static_cast<size_t>(whole.usage.completion_tokens));
+  Json streamed = Json::array();
+  for (const ChatEvent& event : events) {
+    for (const Json& row : event.logprobs) streamed.push_back(row);
+  }
+  EXPECT_EQ(streamed, whole.logprobs);
+  for (const Json& row : whole.logprobs) {
+    // Greedy: the sampled one is the most likely.
+    ASSERT_EQ(row["top_logprobs"].size(), 2U);
+    EXPECT_EQ(row["top_logprobs"][0]["token"], row["token"]);
+    EXPECT_EQ(row["top_logprobs"][0]["logprob"], row["logprob"]);
+    EXPECT_LE(row["top_logprobs"][1]["logprob"], row["logprob"]);
+    EXPECT_LE(row["logprob"], 0.0);
+  }
+  request.stop = {whole.content.substr(8, 3)};
+  const ChatResult stopped = Ask(request).back().result;
+  EXPECT_LT(stopped.logprobs.size(), whole.logprobs.size());
+  for (size_t i = 0; i < stopped.logprobs.size(); ++i) {
+    EXPECT_EQ(stopped.logprobs[i], whole.logprobs[i]);
+  }
+}
+
 TEST_F(ChatServiceTest, KeepsToTheResponseFormat) {
   Start();
   ChatRequest request = Question("A point, please.");

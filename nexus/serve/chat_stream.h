@@ -25,6 +25,7 @@ struct ChatEvent {
   };
   Kind kind = Kind::kText;
   std::string text;
+  Json logprobs;  // kText: of its tokens; null: not asked for
   llm::ToolCall call;
   ChatResult result;
   ApiError error;

@@ -7,6 +7,7 @@
 #include "nexus/engine/compose_call.h"
 #include "nexus/serve/answer_generator.h"
 #include "nexus/serve/call_ids.h"
+#include "nexus/serve/logprobs_json.h"
 #include "nexus/serve/report_json.h"
 #include "nexus/serve/stop_filter.h"
 #include "nexus/serve/tool_choice.h"
@@ -245,9 +246,17 @@ Result<ChatResult> ChatWorker::WriteWords(ChatJob& job,
   options.seed = request.seed;
   options.stop = request.stop;
   NEXUS_ASSIGN_OR_RETURN(options.grammar, FormatGrammar(request));
-  options.on_text = [&](std::string_view piece) {
+  options.top_logprobs = request.top_logprobs;
+  const auto logprobs_of = [&](std::span<const llm::LogprobRow> rows) {
+    if (request.top_logprobs < 0) return Json();
+    return LogprobsJson(
+        rows, [&](Token token) { return engine_->model().TokenText(token); });
+  };
+  options.on_text = [&](std::string_view piece,
+                        std::span<const llm::LogprobRow> rows) {
     ChatEvent event;
     event.text = piece;
+    event.logprobs = logprobs_of(rows);
     job.Push(std::move(event));
   };
   NEXUS_ASSIGN_OR_RETURN(GeneratedAnswer answer,
@@ -257,6 +266,7 @@ Result<ChatResult> ChatWorker::WriteWords(ChatJob& job,
   job.reply.content = answer.text;
   ChatResult result;
   result.content = std::move(answer.text);
+  result.logprobs = logprobs_of(answer.logprobs);
   result.finish_reason = answer.at_limit ? "length" : "stop";
   result.usage.completion_tokens = answer.sampled_tokens;
   return result;

@@ -52,6 +52,7 @@ struct ChatRequest {
   float top_p = 1.0F;
   uint32_t seed = 1;
   std::vector<std::string> stop;
+  int top_logprobs = -1;  // of answers in words; < 0: no log probabilities
   ResponseFormat format = ResponseFormat::kText;
   Json format_schema;  // with kJsonSchema
   // Nexus's own: {"nexus": true} or {"nexus": {"tools": "pin"}}.
@@ -77,7 +78,8 @@ struct ChatResult {
   std::vector<llm::ToolCall> tool_calls;
   std::string finish_reason;  // "stop", "length", "tool_calls"
   ChatUsage usage;
-  Json report;  // the `nexus` object; null: none
+  Json logprobs;  // of the content, as LogprobsJson; null: not asked for
+  Json report;    // the `nexus` object; null: none
 };
 
 // What every object of one answer has in common.
@@ -98,7 +100,7 @@ class ChatChunks : public AnswerFormat {
   Json Whole(const ChatResult& result) override {
     return ChatCompletionJson(head_, result);
   }
-  std::string Text(std::string_view delta) override;
+  std::string Text(std::string_view delta, const Json& logprobs) override;
   std::string CallBegin(const llm::ToolCall& call) override;
   std::string CallArguments(std::string_view delta) override;
   // The finish reason, the usage where it was asked for, and the end mark.
@@ -106,7 +108,7 @@ class ChatChunks : public AnswerFormat {
   std::string Fail(const ApiError& error) override;
 
  private:
-  std::string Chunk(Json delta);
+  std::string Chunk(Json delta, const Json& logprobs = nullptr);
   Json Frame() const;
 
   const ChatHead head_;

@@ -77,7 +77,8 @@ TEST(ChatRequestTest, ReadsEveryField) {
        {{"type", "json_schema"},
         {"json_schema", {{"name", "x"}, {"schema", {{"type", "object"}}}}}}},
       {"n", 1},
-      {"logprobs", false},
+      {"logprobs", true},
+      {"top_logprobs", 3},
       {"frequency_penalty", 0.0},
       {"user", "somebody"},
       {"nexus", {{"tools", "pin"}}}});
@@ -94,6 +95,7 @@ TEST(ChatRequestTest, ReadsEveryField) {
   EXPECT_THAT(request.stop, ElementsAre("a", "b"));
   EXPECT_EQ(request.format, ResponseFormat::kJsonSchema);
   EXPECT_EQ(request.format_schema, (Json{{"type", "object"}}));
+  EXPECT_EQ(request.top_logprobs, 3);
   EXPECT_TRUE(request.wants_report);
   EXPECT_EQ(request.tools_mode, ToolsMode::kPin);
 }
@@ -167,7 +169,11 @@ TEST(ChatRequestTest, NamesTheWrongField) {
       {"/stop", 1, "stop"},
       {"/stop", Json::array({1}), "stop"},
       {"/n", 2, "n"},
-      {"/logprobs", true, "logprobs"},
+      {"/logprobs", 1, "logprobs"},
+      {"/top_logprobs", 2, "top_logprobs"},  // without logprobs
+      {"/top_logprobs", 21, "top_logprobs"},
+      {"/top_logprobs", -1, "top_logprobs"},
+      {"/top_logprobs", "2", "top_logprobs"},
       {"/presence_penalty", 0.5, "presence_penalty"},
       {"/logit_bias", {{"5", 1}}, "logit_bias"},
       {"/functions", Json::array({1}), "functions"},
@@ -185,6 +191,17 @@ TEST(ChatRequestTest, NamesTheWrongField) {
     EXPECT_EQ(WrongField(body), one.field)
         << one.pointer << " = " << one.value.dump();
   }
+}
+
+TEST(ChatRequestTest, LogprobsAreGivenToThoseWhoAsk) {
+  Json body = Minimal();
+  EXPECT_EQ(Parsed(body).top_logprobs, -1);
+  body["top_logprobs"] = 0;
+  EXPECT_EQ(Parsed(body).top_logprobs, -1);
+  body["logprobs"] = true;
+  EXPECT_EQ(Parsed(body).top_logprobs, 0);
+  body["top_logprobs"] = 20;
+  EXPECT_EQ(Parsed(body).top_logprobs, 20);
 }
 
 // Every place in `json`, itself left out.
@@ -315,8 +332,8 @@ std::vector<std::string> Events(const std::string& bytes) {
 
 TEST(ChatChunksTest, StreamsText) {
   ChatChunks chunks({.id = "chatcmpl-1", .created = 5, .model = "m"}, false);
-  std::string bytes = chunks.Text("Hel");
-  bytes += chunks.Text("lo");
+  std::string bytes = chunks.Text("Hel", nullptr);
+  bytes += chunks.Text("lo", nullptr);
   bytes += chunks.Finish({.content = "Hello", .finish_reason = "stop"});
   const auto events = Events(bytes);
   ASSERT_EQ(events.size(), 4U);
@@ -330,6 +347,19 @@ TEST(ChatChunksTest, StreamsText) {
             (Json{{"content", "lo"}}));
   EXPECT_EQ(Json::parse(events[2])["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(events[3], "[DONE]");
+}
+
+TEST(ChatChunksTest, LogprobsGoWithTheirText) {
+  const Json rows = Json::array({{{"token", "Hel"}, {"logprob", -0.5}}});
+  ChatChunks chunks({}, false);
+  std::string bytes = chunks.Text("Hel", rows);
+  bytes += chunks.Finish({.content = "Hel", .finish_reason = "stop"});
+  const auto events = Events(bytes);
+  EXPECT_EQ(Json::parse(events[0])["choices"][0]["logprobs"]["content"], rows);
+  EXPECT_TRUE(Json::parse(events[1])["choices"][0]["logprobs"].is_null());
+  const Json whole =
+      ChatCompletionJson({}, {.content = "Hel", .logprobs = rows});
+  EXPECT_EQ(whole["choices"][0]["logprobs"]["content"], rows);
 }
 
 TEST(ChatChunksTest, StreamsACallInFragments) {
@@ -353,7 +383,7 @@ TEST(ChatChunksTest, StreamsACallInFragments) {
 
 TEST(ChatChunksTest, SendsUsageApartWhereItWasAskedFor) {
   ChatChunks chunks({}, true);
-  std::string bytes = chunks.Text("a");
+  std::string bytes = chunks.Text("a", nullptr);
   bytes +=
       chunks.Finish({.finish_reason = "stop", .usage = {.prompt_tokens = 3}});
   const auto events = Events(bytes);

@@ -158,12 +158,23 @@ void ReadFormat(const Json& body, FieldReader* read, ChatRequest* request) {
   }
 }
 
+void ReadLogprobs(const Json& body, FieldReader* read, ChatRequest* request) {
+  bool wanted = false;
+  read->Read(body, "", "logprobs", &wanted);
+  if (wanted) request->top_logprobs = 0;
+  ReadTopLogprobs(body, read, request);
+  if (wanted) return;
+  if (request->top_logprobs > 0) {
+    read->Fail("top_logprobs", "needs `logprobs` to be true");
+  }
+  request->top_logprobs = -1;
+}
+
 void ReadChatOnly(const Json& body, FieldReader* read, ChatRequest* request) {
   ReadTokenLimit(body, "max_tokens", read, request);
   ReadTokenLimit(body, "max_completion_tokens", read, request);
   read->RefuseUnless(body, "n", 1, "only 1 is supported");
-  read->RefuseUnless(body, "logprobs", false, "isn't supported");
-  read->RefuseUnless(body, "top_logprobs", 0, "isn't supported");
+  ReadLogprobs(body, read, request);
   read->RefuseUnless(body, "presence_penalty", 0, "isn't supported");
   read->RefuseUnless(body, "frequency_penalty", 0, "isn't supported");
   read->RefuseUnless(body, "logit_bias", Json::object(), "isn't supported");

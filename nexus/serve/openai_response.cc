@@ -17,6 +17,12 @@ std::string Event(const Json& data) {
   return "data: " + DumpJson(data) + "\n\n";
 }
 
+// The field of that name; null stays null.
+Json LogprobsField(const Json& logprobs) {
+  if (logprobs.is_null()) return nullptr;
+  return {{"content", logprobs}, {"refusal", nullptr}};
+}
+
 }  // namespace
 
 Json ChatCompletionJson(const ChatHead& head, const ChatResult& result) {
@@ -43,7 +49,7 @@ Json ChatCompletionJson(const ChatHead& head, const ChatResult& result) {
       {"model", head.model},
       {"choices", Json::array({{{"index", 0},
                                 {"message", std::move(message)},
-                                {"logprobs", nullptr},
+                                {"logprobs", LogprobsField(result.logprobs)},
                                 {"finish_reason", result.finish_reason}}})},
       {"usage", UsageJson(result.usage)}};
   if (!result.report.is_null()) json["nexus"] = result.report;
@@ -60,7 +66,7 @@ Json ChatChunks::Frame() const {
   return json;
 }
 
-std::string ChatChunks::Chunk(Json delta) {
+std::string ChatChunks::Chunk(Json delta, const Json& logprobs) {
   // The first delta says who speaks.
   if (!std::exchange(has_role_, true)) {
     Json first = {{"role", "assistant"}};
@@ -71,13 +77,13 @@ std::string ChatChunks::Chunk(Json delta) {
   Json json = Frame();
   json["choices"].push_back({{"index", 0},
                              {"delta", std::move(delta)},
-                             {"logprobs", nullptr},
+                             {"logprobs", LogprobsField(logprobs)},
                              {"finish_reason", nullptr}});
   return Event(json);
 }
 
-std::string ChatChunks::Text(std::string_view delta) {
-  return Chunk({{"content", std::string(delta)}});
+std::string ChatChunks::Text(std::string_view delta, const Json& logprobs) {
+  return Chunk({{"content", std::string(delta)}}, logprobs);
 }
 
 std::string ChatChunks::CallBegin(const llm::ToolCall& call) {
@@ -99,7 +105,7 @@ std::string ChatChunks::CallArguments(std::string_view delta) {
 
 std::string ChatChunks::Finish(const ChatResult& result) {
   std::string events;
-  if (!has_role_) events += Text("");
+  if (!has_role_) events += Text("", nullptr);
   Json last = Frame();
   last["choices"].push_back({{"index", 0},
                              {"delta", Json::object()},

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "nexus/serve/logprobs_json.h"
+
 namespace nexus::serve {
 
 void ReadTextParts(const Json& object, std::string_view path, const char* key,
@@ -98,6 +100,13 @@ void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request) {
   // Seeds are 64 bits wide elsewhere; ours are the lower half.
   read->ReadInteger(body, "seed", {-9e18, 9e18}, &seed);
   if (seed.has_value()) request->seed = static_cast<uint32_t>(*seed);
+}
+
+void ReadTopLogprobs(const Json& body, FieldReader* read,
+                     ChatRequest* request) {
+  std::optional<int64_t> count;
+  read->ReadInteger(body, "top_logprobs", {0, kMaxTopLogprobs}, &count);
+  if (count.has_value()) request->top_logprobs = static_cast<int>(*count);
 }
 
 void ReadTokenLimit(const Json& body, const char* key, FieldReader* read,

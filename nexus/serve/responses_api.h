@@ -30,7 +30,7 @@ class ResponseEvents : public AnswerFormat {
       : head_(std::move(head)), echo_(std::move(echo)) {}
 
   Json Whole(const ChatResult& result) override;
-  std::string Text(std::string_view delta) override;
+  std::string Text(std::string_view delta, const Json& logprobs) override;
   std::string CallBegin(const llm::ToolCall& call) override;
   std::string CallArguments(std::string_view delta) override;
   std::string Finish(const ChatResult& result) override;

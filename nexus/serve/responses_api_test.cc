@@ -159,6 +159,19 @@ TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
   EXPECT_EQ(request.tool_choice, ToolChoice::kRequired);
 }
 
+TEST(ResponsesRequestTest, LogprobsAreAskedForInTwoWays) {
+  Json body = Minimal();
+  EXPECT_EQ(Parsed(body).top_logprobs, -1);
+  body["top_logprobs"] = 0;
+  EXPECT_EQ(Parsed(body).top_logprobs, -1);
+  body["include"] = Json::array({"message.output_text.logprobs"});
+  EXPECT_EQ(Parsed(body).top_logprobs, 0);
+  body["top_logprobs"] = 5;
+  EXPECT_EQ(Parsed(body).top_logprobs, 5);
+  body.erase("include");
+  EXPECT_EQ(Parsed(body).top_logprobs, 5);
+}
+
 TEST(ResponsesRequestTest, NamesTheWrongField) {
   struct Case {
     const char* pointer;
@@ -306,8 +319,8 @@ TEST(ResponseEventsTest, SaysThatTheLimitWasReached) {
 TEST(ResponseEventsTest, StreamsText) {
   ResponseEvents out({.id = "resp_1", .created = 5, .model = "m"},
                      Json::object());
-  std::string bytes = out.Text("Hel");
-  bytes += out.Text("lo");
+  std::string bytes = out.Text("Hel", nullptr);
+  bytes += out.Text("lo", nullptr);
   bytes += out.Finish(Words());
   const auto events = Events(bytes);
   EXPECT_THAT(
@@ -329,9 +342,27 @@ TEST(ResponseEventsTest, StreamsText) {
   EXPECT_EQ(events.back()["response"]["usage"]["input_tokens"], 10);
 }
 
+TEST(ResponseEventsTest, LogprobsGoWithTheirText) {
+  const Json rows = Json::array({{{"token", "Hel"}, {"logprob", -0.5}}});
+  const Json more = Json::array({{{"token", "lo"}, {"logprob", -0.25}}});
+  ResponseEvents out({}, Json::object());
+  std::string bytes = out.Text("Hel", rows);
+  bytes += out.Text("lo", more);
+  ChatResult result = Words();
+  result.logprobs = Json::array({rows[0], more[0]});
+  bytes += out.Finish(result);
+  const auto events = Events(bytes);
+  EXPECT_EQ(events[4]["logprobs"], rows);
+  EXPECT_EQ(events[6]["logprobs"], result.logprobs);
+  const Json& part = events.back()["response"]["output"][0]["content"][0];
+  EXPECT_EQ(part["logprobs"], result.logprobs);
+  const Json whole = ResponseEvents({}, Json::object()).Whole(result);
+  EXPECT_EQ(whole["output"][0]["content"][0], part);
+}
+
 TEST(ResponseEventsTest, StreamsWordsThenACall) {
   ResponseEvents out({}, Json::object());
-  std::string bytes = out.Text("Let me see.");
+  std::string bytes = out.Text("Let me see.", nullptr);
   bytes += out.CallBegin({.id = "c1", .name = "f"});
   bytes += out.CallArguments("{\"a\"");
   bytes += out.CallArguments(": 1}");
@@ -363,7 +394,7 @@ TEST(ResponseEventsTest, AnEmptyAnswerIsAMessageToo) {
 
 TEST(ResponseEventsTest, AFailureEndsTheStream) {
   ResponseEvents out({}, Json::object());
-  std::string bytes = out.Text("Hel");
+  std::string bytes = out.Text("Hel", nullptr);
   bytes += out.Fail({.status = 408, .message = "too long"});
   const auto events = Events(bytes);
   EXPECT_EQ(events.back()["type"], "response.failed");

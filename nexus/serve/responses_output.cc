@@ -87,15 +87,16 @@ std::string ResponseEvents::Close(std::string_view status) {
                    {{"name", item["name"]}, {"arguments", item["arguments"]}});
   } else {
     const Json& part = item["content"][0];
-    events = EmitAtItem("response.output_text.done",
-                        {{"text", part["text"]}, {"logprobs", Json::array()}});
+    events =
+        EmitAtItem("response.output_text.done",
+                   {{"text", part["text"]}, {"logprobs", part["logprobs"]}});
     events += EmitAtItem("response.content_part.done", {{"part", part}});
   }
   return events + Emit("response.output_item.done",
                        {{"output_index", output_.size() - 1}, {"item", item}});
 }
 
-std::string ResponseEvents::Text(std::string_view delta) {
+std::string ResponseEvents::Text(std::string_view delta, const Json& logprobs) {
   std::string events = Begin();
   if (!is_open_ || IsCall(output_.back())) {
     events += Close("completed");
@@ -113,10 +114,13 @@ std::string ResponseEvents::Text(std::string_view delta) {
         EmitAtItem("response.content_part.added", {{"part", TextPart("")}});
   }
   if (delta.empty()) return events;
-  output_.back()["content"][0]["text"].get_ref<std::string&>() += delta;
+  Json& part = output_.back()["content"][0];
+  part["text"].get_ref<std::string&>() += delta;
+  for (const Json& entry : logprobs) part["logprobs"].push_back(entry);
   return events + EmitAtItem("response.output_text.delta",
                              {{"delta", std::string(delta)},
-                              {"logprobs", Json::array()}});
+                              {"logprobs",
+                               logprobs.is_null() ? Json::array() : logprobs}});
 }
 
 std::string ResponseEvents::CallBegin(const llm::ToolCall& call) {
@@ -142,7 +146,7 @@ std::string ResponseEvents::CallArguments(std::string_view delta) {
 std::string ResponseEvents::End(const ChatResult& result) {
   std::string events;
   // An answer without a word is a message too.
-  if (output_.empty()) events = Text("");
+  if (output_.empty()) events = Text("", nullptr);
   return events + Close(IsCutOff(result) ? "incomplete" : "completed");
 }
 
@@ -165,7 +169,7 @@ std::string ResponseEvents::Fail(const ApiError& error) {
 
 Json ResponseEvents::Whole(const ChatResult& result) {
   has_begun_ = true;  // nobody reads the events
-  if (!result.content.empty()) Text(result.content);
+  if (!result.content.empty()) Text(result.content, result.logprobs);
   for (const llm::ToolCall& call : result.tool_calls) {
     CallBegin(call);
     CallArguments(call.arguments);

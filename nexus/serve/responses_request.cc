@@ -244,7 +244,17 @@ void Refuse(const Json& body, FieldReader* read) {
   read->RefuseUnless(body, "background", false, "isn't supported");
   read->RefuseUnless(body, "truncation", "disabled",
                      "only 'disabled' is supported");
-  read->RefuseUnless(body, "top_logprobs", 0, "isn't supported");
+}
+
+// Asked for by a count, or among what is to be included.
+void ReadLogprobs(const Json& body, FieldReader* read, ChatRequest* request) {
+  const Json* include = read->FindArray(body, "", "include", kMaxMessages);
+  for (const Json& each : include == nullptr ? Json::array() : *include) {
+    if (each == "message.output_text.logprobs") request->top_logprobs = 0;
+  }
+  const bool included = request->top_logprobs == 0;
+  ReadTopLogprobs(body, read, request);
+  if (!included && request->top_logprobs == 0) request->top_logprobs = -1;
 }
 
 Json Echo(const Json& body, const ChatRequest& request) {
@@ -263,6 +273,7 @@ Json Echo(const Json& body, const ChatRequest& request) {
           {"text", given("text", {{"format", {{"type", "text"}}}})},
           {"tool_choice", given("tool_choice", "auto")},
           {"tools", given("tools", Json::array())},
+          {"top_logprobs", given("top_logprobs", 0)},
           {"top_p", request.top_p},
           {"truncation", "disabled"},
           {"metadata", given("metadata", Json::object())}};
@@ -287,6 +298,7 @@ std::optional<ApiError> ParseResponsesRequest(const Json& body,
   read.Read(body, "", "stream", &request->stream);
   ReadSampling(body, &read, request);
   ReadTokenLimit(body, "max_output_tokens", &read, request);
+  ReadLogprobs(body, &read, request);
   ReadText(body, &read, request);
   ReadNexus(body, &read, request);
   if (read.ok()) *echo = Echo(body, *request);

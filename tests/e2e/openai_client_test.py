@@ -65,6 +65,24 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(answer.usage.total_tokens,
                          answer.usage.prompt_tokens + answer.usage.completion_tokens)
 
+    def test_logprobs_of_words(self):
+        choice = self.chat(max_tokens=6, logprobs=True, top_logprobs=3).choices[0]
+        rows = choice.logprobs.content
+        self.assertEqual("".join(row.token for row in rows), choice.message.content)
+        for row in rows:
+            self.assertEqual(row.top_logprobs[0].logprob, row.logprob)
+            self.assertEqual(len(row.top_logprobs), 3)
+        streamed = []
+        for chunk in self.chat(max_tokens=6, logprobs=True, stream=True):
+            for part in chunk.choices:
+                streamed += part.logprobs.content if part.logprobs else []
+        self.assertEqual([row.token for row in streamed],
+                         [row.token for row in rows])
+        response = self.respond(input="Say hello.", max_output_tokens=4,
+                                top_logprobs=2)
+        part = response.output[0].content[0]
+        self.assertEqual("".join(row.token for row in part.logprobs), part.text)
+
     def test_an_agents_loop(self):
         messages = list(WEATHER)
         first = self.chat(messages=messages, tools=TOOLS)
