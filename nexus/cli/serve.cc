@@ -19,6 +19,7 @@
 #include "nexus/serve/page_assets.h"
 #include "nexus/serve/remote_api.h"
 #include "nexus/serve/request_log.h"
+#include "nexus/serve/session_store.h"
 
 namespace nexus::cli {
 namespace {
@@ -37,6 +38,7 @@ struct ServeFlags {
   int drain_s = 30;
   bool idle_work = true;
   bool pull = true;
+  std::string session_dir;
   RepairFlags repair;
   BackendFlags backend;
 };
@@ -63,6 +65,14 @@ Result<std::unique_ptr<serve::ToolRouter>> MakeToolRouter(
   options.embedding_cache = EmbeddingCachePath();
   return std::make_unique<serve::ToolRouter>(
       std::move(encoder.embedder), options, std::move(encoder.reranker));
+}
+
+void NoteSessions(const char* what, const serve::SessionStoreReport& report) {
+  for (const std::string& note : report.notes) Note(note);
+  if (report.sessions == 0) return;
+  Note(std::string("sessions ") + what + ": " +
+       std::to_string(report.sessions) + ", " + FormatCount(report.tokens) +
+       " tokens");
 }
 
 void LogRequest(const serve::RequestRecord& record) {
@@ -191,7 +201,15 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
     metrics.ObserveChat(outcome);
     requests.NoteChat(outcome);
   };
+  std::unique_ptr<serve::SessionStore> kept;
+  if (!flags.session_dir.empty()) {
+    auto opened =
+        serve::SessionStore::Open(FileSystem::Default(), flags.session_dir);
+    if (!opened.ok()) return Fail(opened.status());
+    kept = *std::move(opened);
+  }
   serve::ChatService chat(engine->get(), router->get(), chat_options);
+  if (kept != nullptr) NoteSessions("taken up", chat.LoadSessions(*kept));
 
   api_options.model = ModelName(globals);
   api_options.names = flags.names;
@@ -214,6 +232,11 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
                  [&server] { return server.counts().connections; });
            }});
   chat.Stop();
+  if (kept != nullptr) {
+    const auto saved = chat.SaveSessions(*kept);
+    if (!saved.ok()) return Fail(saved.status());
+    NoteSessions("kept", *saved);
+  }
   return code;
 }
 
@@ -277,6 +300,10 @@ void AddServeCommand(CLI::App* app, Action* action) {
       ->capture_default_str();
   command->add_flag("!--no-pull", flags->pull,
                     "Don't bring the model's weights if they aren't here");
+  command->add_option("--session-dir", flags->session_dir,
+                      "Folder that keeps the conversations' cells when the "
+                      "server ends, for its "
+                      "next start");
   command->add_flag("!--no-idle", flags->idle_work,
                     "Do nothing for the next turn between requests");
   command->add_flag(

@@ -8,7 +8,6 @@
 #include "nexus/engine/audit.h"
 #include "nexus/engine/list_prepare.h"
 #include "nexus/engine/repair_choice.h"
-#include "nexus/kv/splicer.h"
 
 namespace nexus::engine {
 namespace {
@@ -146,15 +145,7 @@ Status Session::TryVariant(std::span<const Token> block_tokens,
                            ": holds other tokens than its address says; delete "
                            "it");
   }
-  const auto position = static_cast<llm::Position>(tokens_.size());
-  NEXUS_ASSIGN_OR_RETURN(
-      const kv::RecomputePlan whole,
-      kv::PlanRecompute({.policy = kv::RepairPolicy::kNone,
-                         .token_count = block->token_count()}));
-  NEXUS_ASSIGN_OR_RETURN(
-      const kv::SpliceResult spliced,
-      kv::Splice(*context_, *access_, engine_->rope(), *block, whole,
-                 {.sequence = kConversation, .position = position}));
+  NEXUS_ASSIGN_OR_RETURN(const kv::SpliceResult spliced, WriteExact(*block));
   report->lookup_ms -= spliced.write_ms;
   report->write_ms += spliced.write_ms;
   report->restored_tokens += static_cast<int>(block_tokens.size());
@@ -162,9 +153,22 @@ Status Session::TryVariant(std::span<const Token> block_tokens,
       std::max(report->staging_bytes, spliced.staging_bytes);
   report->block_bytes += block->file_bytes();
   report->block_file = block->path();
-  tokens_.insert(tokens_.end(), block_tokens.begin(), block_tokens.end());
-  exact_count_ = tokens_.size();
   return Status::Ok();
+}
+
+Result<kv::SpliceResult> Session::WriteExact(const kv::KvBlock& block) {
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::RecomputePlan whole,
+      kv::PlanRecompute({.policy = kv::RepairPolicy::kNone,
+                         .token_count = block.token_count()}));
+  NEXUS_ASSIGN_OR_RETURN(
+      const kv::SpliceResult spliced,
+      kv::Splice(*context_, *access_, engine_->rope(), block, whole,
+                 {.sequence = kConversation,
+                  .position = static_cast<llm::Position>(tokens_.size())}));
+  tokens_.insert(tokens_.end(), block.tokens().begin(), block.tokens().end());
+  exact_count_ = tokens_.size();
+  return spliced;
 }
 
 Status Session::TrySplice(const PromptPlan& plan, const PrepareOptions& options,

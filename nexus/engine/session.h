@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "nexus/base/file_system.h"
 #include "nexus/base/hash.h"
 #include "nexus/base/result.h"
 #include "nexus/compile/block_learner.h"
@@ -24,6 +25,7 @@
 #include "nexus/engine/repair_profile.h"
 #include "nexus/engine/tier.h"
 #include "nexus/kv/recompute_plan.h"
+#include "nexus/kv/splicer.h"
 #include "nexus/llm/context.h"
 #include "nexus/llm/kv_access.h"
 
@@ -110,6 +112,16 @@ class Session {
     conversation_ = {};
   }
 
+  // Writes the exact cells, from the first on, to a file of their own: a block
+  // of kind kVariant. kNotFound when there are none; kUnimplemented for models
+  // whose cells can't be read.
+  Status SaveState(FileSystem& fs, const std::string& path);
+  // A session that holds what was saved. kIncompatible: of another model or
+  // attention setting; kResourceExhausted: more than the context has room for;
+  // kCorruption, kNotFound.
+  static Result<std::unique_ptr<Session>> LoadState(const Engine* engine,
+                                                    const std::string& path);
+
   // Replaces the context by an empty one with this setting: benchmarks compare
   // each arm at its best.
   Status UseFlashAttention(bool on);
@@ -128,6 +140,8 @@ class Session {
   Session() = default;
   Status Decode(std::span<const llm::Token> tokens, llm::Logits logits,
                 TierReport* report);
+  // Exact cells that were made at just this position, as they are.
+  Result<kv::SpliceResult> WriteExact(const kv::KvBlock& block);
   // Why neither of the next two could work here at all.
   Status SplicingReady() const;
   Result<std::shared_ptr<const kv::KvBlock>> FindPinned(

@@ -302,6 +302,29 @@ TEST_P(SessionTest, APlanThatDoesNotFitIsRefusedBeforeAnythingIsDecoded) {
   EXPECT_TRUE(session->tokens().empty());
 }
 
+TEST_P(SessionTest, ASavedStateIsTheSameSession) {
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan());
+  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+  const ScopedTempDir dir;
+  const std::string path = dir.File("state.nxb");
+  EXPECT_EQ(session->SaveState(FileSystem::Default(), path).code(),
+            StatusCode::kNotFound);
+  ASSERT_OK(session->Prepare(plan, {.tier = Tier::kPrefill}));
+  ASSERT_OK(session->SaveState(FileSystem::Default(), path));
+  const llm::Token next = 5;
+  ASSERT_OK(session->Append({&next, 1}, llm::Logits::kLast));
+  const std::vector<float> expected = Copy(session->logits());
+  ASSERT_OK(tiny_->Restart());
+  ASSERT_OK_AND_ASSIGN(auto restored, Session::LoadState(&engine(), path));
+  EXPECT_EQ(restored->exact_count(), plan.TokenCount());
+  ASSERT_OK(restored->Append({&next, 1}, llm::Logits::kLast));
+  EXPECT_EQ(Copy(restored->logits()), expected);
+  // One token is decoded again for its logits.
+  ASSERT_OK(restored->TruncateTo(plan.TokenCount()));
+  ASSERT_OK_AND_ASSIGN(const TierReport report, restored->Prepare(plan, {}));
+  EXPECT_EQ(report.prefilled_tokens, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, SessionTest,
     ::testing::Values(Setting{llm::testing::TinyArch::kLlama, false},

@@ -27,6 +27,7 @@
 #include "nexus/serve/openai_chat.h"
 #include "nexus/serve/scheduler.h"
 #include "nexus/serve/session_cache.h"
+#include "nexus/serve/session_store.h"
 #include "nexus/serve/tool_finder.h"
 #include "nexus/serve/tool_router.h"
 
@@ -81,6 +82,15 @@ class ChatService {
 
   // Cancels what runs and waits; takes no more.
   void Stop() { scheduler_.Stop(); }
+
+  // The sessions of an earlier run; before the first Submit.
+  SessionStoreReport LoadSessions(SessionStore& store) {
+    return store.Load(engine_, &sessions_);
+  }
+  // Those of this run; after Stop.
+  Result<SessionStoreReport> SaveSessions(SessionStore& store) {
+    return store.Save(sessions_);
+  }
 
  private:
   // All below on the inference thread.

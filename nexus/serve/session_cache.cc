@@ -60,6 +60,16 @@ HeldSession* SessionCache::Find(uint64_t lease) {
   return nullptr;
 }
 
+void SessionCache::Adopt(std::unique_ptr<engine::Session> session,
+                         std::vector<llm::Token> conversation) {
+  auto held = std::make_unique<HeldSession>();
+  held->session = std::move(session);
+  held->conversation = std::move(conversation);
+  held->lease = ++last_lease_;
+  held_.push_back(std::move(held));
+  counts_.held = held_.size();
+}
+
 void SessionCache::Drop(uint64_t lease) {
   std::erase_if(held_, [&](const auto& held) { return held->lease == lease; });
   counts_.held = held_.size();

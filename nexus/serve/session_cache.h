@@ -59,6 +59,17 @@ class SessionCache {
   // After a failure that leaves a session in doubt.
   void Drop(uint64_t lease);
 
+  // Takes in a session that was kept from an earlier run, as the one used last.
+  // There must be room().
+  void Adopt(std::unique_ptr<engine::Session> session,
+             std::vector<llm::Token> conversation);
+  // How many sessions fit beside those held.
+  size_t room() const { return Limit() - held_.size(); }
+
+  // Last used at the end.
+  const std::vector<std::unique_ptr<HeldSession>>& held() const {
+    return held_;
+  }
   const SessionCacheCounts& counts() const { return counts_; }
 
  private:
@@ -66,7 +77,7 @@ class SessionCache {
 
   const engine::Engine* engine_;
   const SessionCacheOptions options_;
-  std::vector<std::unique_ptr<HeldSession>> held_;  // last used at the end
+  std::vector<std::unique_ptr<HeldSession>> held_;
   uint64_t last_lease_ = 0;
   SessionCacheCounts counts_;
 };

@@ -389,6 +389,32 @@ class ServeStartTest(unittest.TestCase):
         client.join()
         self.assertIn(answers[0]["choices"][0]["finish_reason"], ("stop", "length"))
 
+    def test_sessions_survive_a_restart_where_asked(self):
+        with tempfile.TemporaryDirectory() as kept:
+            question = [{"role": "user", "content": "Tell me about the sea. " * 20}]
+            server = Server("--session-dir", kept)
+            try:
+                second = Server("--session-dir", kept)
+            except AssertionError as refused:
+                self.assertIn("another server", str(refused))
+            else:
+                second.stop()
+                self.fail("two servers share a folder of sessions")
+            first = server.chat(messages=question, max_tokens=8)
+            self.assertEqual(server.stop(), 0)
+            again = Server("--session-dir", kept)
+            try:
+                turn = [*question, first["choices"][0]["message"],
+                        {"role": "user", "content": "And the sky?"}]
+                usage = again.chat(messages=turn, max_tokens=4)["usage"]
+                self.assertGreater(usage["prompt_tokens_details"]["cached_tokens"],
+                                   first["usage"]["prompt_tokens"] * 0.9)
+            finally:
+                self.assertEqual(again.stop(), 0)
+            for name in os.listdir(kept):
+                mode = os.stat(os.path.join(kept, name)).st_mode & 0o777
+                self.assertEqual(mode, 0o600, name)
+
     def test_a_full_queue_says_when_to_come_again(self):
         server = Server("--queue", "1")
         try:
