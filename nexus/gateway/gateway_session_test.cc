@@ -143,6 +143,68 @@ TEST_F(SessionTest, RefusesWhatIsWrong) {
   EXPECT_EQ(code("tools/lists", nullptr), -32601);
 }
 
+// Calls `visit` with `root` as it is with one of its values, itself included,
+// of another type.
+void ForEachWrongType(const Json& root,
+                      const std::function<void(const Json&)>& visit) {
+  static const Json kWrong = Json::parse(
+      R"([null, true, 7, -1.5, 18446744073709551615, "", "x", [], [{}], {},
+          {"a": 1}])");
+  const std::function<void(const Json::json_pointer&)> change =
+      [&](const Json::json_pointer& at) {
+        for (const Json& wrong : kWrong) {
+          Json changed = root;
+          changed[at] = wrong;
+          visit(changed);
+        }
+        if (!root[at].is_object()) return;
+        for (const auto& [key, value] : root[at].items()) change(at / key);
+      };
+  change(Json::json_pointer());
+}
+
+// The servers of both kinds: into what goes to the stateless one more is
+// written.
+TEST_F(SessionTest, AnswersParamsOfEveryType) {
+  Start({FakeServer("new", "stateless"), FakeServer("old", "rich")});
+  const std::pair<const char*, const char*> requests[] = {
+      {"initialize", R"({"protocolVersion": "2025-11-25"})"},
+      {"ping", "{}"},
+      {"tools/list", R"({"cursor": "c"})"},
+      {"tools/call", R"({"name": "new__echo", "arguments": {"text": "x"}})"},
+      {"tools/call", R"({"name": "old__read_note", "arguments": {"id": 1}})"},
+      {"tools/call", R"({"name": "find_tool", "arguments":
+           {"query": "x", "limit": 1, "server": "old"}})"},
+      {"tools/call", R"({"name": "call_tool", "arguments":
+           {"name": "echo", "server": "new", "arguments": {"text": "x"}}})"},
+      {"logging/setLevel", R"({"level": "error"})"},
+      {"resources/list", R"({"cursor": "c"})"},
+      {"resources/read", R"({"uri": "other://x"})"},
+      {"prompts/list", R"({"cursor": "c"})"},
+      {"prompts/get", R"({"name": "old__greet", "arguments": {"who": "Ada"}})"},
+      {"completion/complete", R"({"ref": {"type": "ref/prompt",
+           "name": "old__greet"}, "argument": {"name": "who", "value": "A"}})"},
+      {"completion/complete", R"({"ref": {"type": "ref/resource",
+           "uri": "note://{id}"}, "argument": {"name": "id", "value": "1"}})"}};
+  for (const auto& [method, params] : requests) {
+    Json root = Json::parse(params);
+    root["_meta"] = {{"progressToken", 1}, {"example/x", 1}};
+    ForEachWrongType(root, [&, name = method](const Json& changed) {
+      EXPECT_NO_THROW(Ask(name, changed)) << name << " " << changed;
+    });
+  }
+  for (const char* wrong : {"true", "7", "\"x\"", "[]"}) {
+    const RpcResponse answer = Ask(
+        "resources/read", {{"uri", "note://1"}, {"_meta", Json::parse(wrong)}});
+    ASSERT_TRUE(answer.error) << wrong;
+    EXPECT_EQ(answer.error->code, -32602);
+    EXPECT_THAT(answer.error->message, HasSubstr("_meta"));
+  }
+  EXPECT_FALSE(
+      Ask("resources/read", {{"uri", "note://1"}, {"_meta", nullptr}}).error);
+  EXPECT_EQ(Call("new__echo", {{"text", "x"}})["content"][0]["text"], "x");
+}
+
 TEST_F(SessionTest, FindsAToolWithItsSchema) {
   Start({FakeServer("notes", "rich"), FakeServer("other", "normal")});
   EXPECT_THAT(Listed(), ElementsAre("find_tool", "call_tool"));

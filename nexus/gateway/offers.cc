@@ -127,8 +127,12 @@ std::vector<Upstream*> Owners(const Gateway& gateway, const std::string& uri) {
 // that could say so.
 RpcResponse Forward(Upstream* upstream, const std::string& method, Json params,
                     const mcp::CallOptions& options) {
-  if (params.contains("_meta") && params["_meta"].is_object()) {
-    params["_meta"].erase("progressToken");
+  if (const auto meta = params.find("_meta"); meta != params.end()) {
+    if (meta->is_object()) {
+      meta->erase("progressToken");
+    } else {
+      params.erase(meta);
+    }
   }
   auto answer = upstream->Request(method, std::move(params), options);
   if (answer.ok()) return std::move(answer).value();

@@ -150,6 +150,11 @@ RpcResponse Session::Answer(Ticket* ticket, const NotificationSink& emit) {
     return WrongParams(request.method + ": \"params\" is no object but " +
                        request.params.type_name());
   }
+  if (const auto meta = request.params.find("_meta");
+      meta != request.params.end() && !meta->is_null() && !meta->is_object()) {
+    return WrongParams(request.method + ": \"_meta\" is no object but " +
+                       meta->type_name());
+  }
   if (request.method == "initialize") return Initialize(request);
   if (request.method == "ping") return ResultResponse(Json::object());
   // A client of the revision without a handshake learns so that there is one.

@@ -88,6 +88,35 @@ TEST(McpClientTest, SpeaksTheRevisionWithoutHandshake) {
   EXPECT_EQ(session.Text("echo", {{"text", "hi"}}), "hi");
 }
 
+TEST(McpClientTest, RefusesParamsIntoWhichItCannotWrite) {
+  for (const char* mode : {"normal", "stateless"}) {
+    for (const bool wants_progress : {false, true}) {
+      Session session(mode);
+      ASSERT_TRUE(session);
+      CallOptions options;
+      if (wants_progress) {
+        options.on_progress = [](double, double, const std::string&) {};
+      }
+      const auto code = [&](const Json& params) {
+        return session->Request("resources/read", params, options)
+            .status()
+            .code();
+      };
+      for (const char* wrong : {"true", "7", "-1.5", "\"x\"", "[]", "[{}]"}) {
+        const Json value = Json::parse(wrong);
+        EXPECT_EQ(code(value), StatusCode::kInvalidArgument) << wrong;
+        EXPECT_EQ(code({{"_meta", value}}), StatusCode::kInvalidArgument)
+            << wrong;
+      }
+      for (const Json& right : {Json(), Json::object()}) {
+        EXPECT_EQ(code(right), StatusCode::kOk);
+        EXPECT_EQ(code({{"_meta", right}}), StatusCode::kOk);
+      }
+      EXPECT_EQ(session.Text("echo", {{"text", "hi"}}), "hi");
+    }
+  }
+}
+
 TEST(McpClientTest, RefusesAnUnknownRevision) {
   const Status status = ConnectError(Fake("future"));
   EXPECT_EQ(status.code(), StatusCode::kIncompatible);

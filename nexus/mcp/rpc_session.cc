@@ -18,6 +18,20 @@ constexpr milliseconds kCancelPoll{10};
 // For telling the server of a cancelled request: its user is waiting.
 constexpr int kCancelledTimeoutMs = 500;
 
+// The gateway hands on what its clients wrote, and _meta is written into here.
+Status CheckParams(const Json& params) {
+  const auto no_object = [](const char* what, const Json& found) {
+    return InvalidArgumentError(std::string(what) + ": expected an object, " +
+                                "found " + found.type_name());
+  };
+  if (!params.is_object()) return no_object("\"params\"", params);
+  const auto meta = params.find("_meta");
+  if (meta != params.end() && !meta->is_null() && !meta->is_object()) {
+    return no_object("\"_meta\"", *meta);
+  }
+  return {};
+}
+
 }  // namespace
 
 RpcSession::RpcSession(RpcSessionOptions options,
@@ -219,6 +233,8 @@ Result<RpcResponse> RpcSession::Exchange(const std::string& method, Json params,
   auto pending = std::make_shared<Pending>();
   pending->on_progress = options.on_progress;
   RpcRequest request{.method = method};
+  if (params.is_null()) params = Json::object();
+  NEXUS_RETURN_IF_ERROR(CheckParams(params));
   int64_t id = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -227,7 +243,6 @@ Result<RpcResponse> RpcSession::Exchange(const std::string& method, Json params,
     pending_[id] = pending;
   }
   request.id = id;
-  if (params.is_null()) params = Json::object();
   if (!request_meta_.is_null()) params["_meta"].update(request_meta_);
   if (options.on_progress) params["_meta"]["progressToken"] = id;
   request.params = std::move(params);

@@ -76,7 +76,8 @@ class RpcSession {
   void UseRevision(const std::string& version, Json request_meta = nullptr);
 
   // The answer, which may be an error of the server's. Giving up tells the
-  // server so.
+  // server so. kInvalidArgument: `params` or its _meta is no object, and
+  // nothing was sent.
   Result<RpcResponse> Exchange(const std::string& method, Json params,
                                const RpcRequestOptions& options);
   // The answer's "result". An error answer is kInvalidArgument, or

@@ -288,11 +288,12 @@ void Handle(const Json& message) {
   if (method == "initialize") {
     Initialize(id);
   } else if (method == "server/discover" && g_mode == "stateless") {
-    WriteRaw(
-        Answer(id, {{"resultType", "complete"},
-                    {"supportedVersions", {"2026-07-28"}},
-                    {"capabilities", {{"tools", Json::object()}}},
-                    {"serverInfo", {{"name", "fake"}, {"version", "2"}}}}));
+    WriteRaw(Answer(
+        id, {{"resultType", "complete"},
+             {"supportedVersions", {"2026-07-28"}},
+             {"capabilities",
+              {{"tools", Json::object()}, {"resources", Json::object()}}},
+             {"serverInfo", {{"name", "fake"}, {"version", "2"}}}}));
   } else if (method == "tools/list") {
     List(id, params);
   } else if (method == "tools/call") {

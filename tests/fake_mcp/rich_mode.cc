@@ -92,13 +92,18 @@ void HandleRich(const Json& message,
   } else if (method == "prompts/list") {
     answer({{"prompts", PromptList()}});
   } else if (method == "prompts/get") {
-    answer({{"description", params["name"]},
-            {"messages",
-             Json::array({{{"role", "user"},
-                           {"content",
-                            {{"type", "text"},
-                             {"text", "hello " + params["arguments"].value(
-                                                     "who", "")}}}}})}});
+    const Json arguments = params.value("arguments", Json());
+    const Json who =
+        arguments.is_object() ? arguments.value("who", Json()) : Json();
+    answer(
+        {{"description", params["name"]},
+         {"messages",
+          Json::array(
+              {{{"role", "user"},
+                {"content",
+                 {{"type", "text"},
+                  {"text", "hello " + (who.is_string() ? std::string(who)
+                                                       : who.dump())}}}}})}});
   } else if (method == "completion/complete") {
     answer({{"completion", {{"values", Json::array({params["ref"].dump()})}}}});
   } else if (method == "resources/list") {
