@@ -149,6 +149,18 @@ TEST(HttpTransportTest, SendsTheHeadersOfTheProtocol) {
   }
 }
 
+TEST(HttpTransportTest, TakesNoContentForAWordOfThanks) {
+  McpHttpServer server([](const Json& id, const Json&) {
+    return TestResponse{.body = Answer(id, TextResult("hi"))};
+  });
+  server.on_post = [](const TestRequest& request) {
+    const bool asks = Json::parse(request.body).contains("id");
+    return TestResponse{.status = asks ? 0 : 204};
+  };
+  ASSERT_OK_AND_ASSIGN(auto client, McpClient::Connect(ConfigFor(server)));
+  EXPECT_EQ(CallText(*client), "hi");
+}
+
 TEST(HttpTransportTest, EndsNoSessionThatItHasNot) {
   McpHttpServer server(nullptr, "");
   { ASSERT_OK(McpClient::Connect(ConfigFor(server))); }

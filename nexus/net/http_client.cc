@@ -243,15 +243,25 @@ Result<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   HttpResponse response;
   size_t received = 0;
   bool too_large = false;
-  bool stopped = false;  // by a callback
-  // Exceptions of a callback mustn't unwind through cpp-httplib's frames
-  // half-way into a connection that goes back to the pool.
-  raw.response_handler = [&](const httplib::Response& head) {
+  bool stopped = false;    // by a callback
+  int interim_status = 0;  // of an answer before the answer
+  const auto take_head = [&](const httplib::Response& head) {
     response.status = head.status;
     response.headers = ReadHeaders(head.headers);
     stopped = request.on_headers != nullptr &&
               !request.on_headers(response.status, response.headers);
     return !stopped;
+  };
+  // Exceptions of a callback mustn't unwind through cpp-httplib's frames
+  // half-way into a connection that goes back to the pool.
+  raw.response_handler = [&](const httplib::Response& head) {
+    // cpp-httplib skips 100; of any other it would take the answer behind it
+    // for the body.
+    if (head.status < 200) {
+      interim_status = head.status;
+      return false;
+    }
+    return take_head(head);
   };
   raw.content_receiver = [&](const char* data, size_t size, size_t, size_t) {
     if (cancelled()) return false;
@@ -275,15 +285,26 @@ Result<HttpResponse> HttpClient::Send(const HttpRequest& request) {
   std::string exception;
   try {
     const Watcher watcher(*client, [&] { return cancelled() || expired(); });
-    error = client->send(raw).error();
+    const auto sent = client->send(raw);
+    error = sent.error();
+    // It shows a head to the handler only where a body may follow: not of 204.
+    if (sent && response.status == 0) take_head(*sent);
   } catch (const std::exception& e) {
     exception = e.what();
   } catch (...) {
     exception = "unknown exception";
   }
-  if (error == httplib::Error::Success && exception.empty()) {
-    impl_->GiveBack(std::move(client));
+  if (error == httplib::Error::Success && exception.empty() && !stopped) {
+    // A server that sends a body all the same would have it read as the head of
+    // the next answer.
+    const bool may_be_read_on =
+        response.status != 204 && response.status != 304;
+    if (may_be_read_on) impl_->GiveBack(std::move(client));
     return response;
+  }
+  if (interim_status != 0) {
+    return UnavailableError(url_ + ": HTTP " + std::to_string(interim_status) +
+                            " ahead of the answer, which isn't supported");
   }
   if (too_large) {
     return ResourceExhaustedError(url_ + ": the answer is over " +

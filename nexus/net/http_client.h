@@ -76,8 +76,9 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Any HTTP status is a success here; an error means that no whole response
-  // came: kUnavailable (can't connect, connection lost, TLS),
+  // Any HTTP status from 200 on is a success here; an error means that no whole
+  // response came: kUnavailable (can't connect, connection lost, TLS, a 1xx
+  // other than 100),
   // kDeadlineExceeded, kCancelled, kResourceExhausted (too large). Errors name
   // the URL. Redirects are not followed: headers may carry credentials.
   Result<HttpResponse> Send(const HttpRequest& request);

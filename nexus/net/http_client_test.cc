@@ -98,6 +98,60 @@ TEST(HttpClientTest, ReturnsErrorStatusesAsAnswers) {
   EXPECT_EQ(response.body, "busy");
 }
 
+TEST(HttpClientTest, BringsAnswersThatHaveNoBody) {
+  std::atomic<int> status{0};
+  // Some servers send a body all the same, which mustn't be read for the next
+  // answer.
+  HttpTestServer server([&](const TestRequest&) {
+    return TestResponse{.status = status,
+                        .headers = {{"X-Seen", "yes"}},
+                        .body = status == 204 || status == 304 ? "stray" : ""};
+  });
+  auto client = ClientFor(server.Url());
+  for (const int wanted : {200, 202, 204, 205, 304, 404}) {
+    for (const Method method : {Method::kGet, Method::kPost, Method::kDelete}) {
+      status = wanted;
+      int told = 0;
+      ASSERT_OK_AND_ASSIGN(
+          const HttpResponse response,
+          client->Send({.method = method,
+                        .on_headers = [&](int code, const HttpHeaders&) {
+                          told = code;
+                          return true;
+                        }}));
+      EXPECT_EQ(response.status, wanted);
+      EXPECT_EQ(told, wanted);
+      EXPECT_EQ(response.headers.count("x-seen"), 1u) << wanted;
+      EXPECT_EQ(response.body, "");
+    }
+    EXPECT_EQ(client
+                  ->Send({.on_headers =
+                              [](int, const HttpHeaders&) { return false; }})
+                  .status()
+                  .code(),
+              StatusCode::kCancelled)
+        << wanted;
+  }
+}
+
+TEST(HttpClientTest, TakesNoInterimAnswerForTheAnswer) {
+  for (const int status : {101, 102, 103}) {
+    HttpTestServer server([&](const TestRequest&) {
+      return TestResponse{.status = status, .body = "HTTP/1.1 200 OK"};
+    });
+    int told = 0;
+    const auto response =
+        ClientFor(server.Url())
+            ->Send({.on_headers = [&](int code, const HttpHeaders&) {
+              told = code;
+              return true;
+            }});
+    EXPECT_EQ(response.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(response.status().message(), HasSubstr(std::to_string(status)));
+    EXPECT_EQ(told, 0);
+  }
+}
+
 TEST(HttpClientTest, DoesNotFollowRedirects) {
   HttpTestServer server([](const TestRequest&) {
     return TestResponse{.status = 302, .headers = {{"Location", "/next"}}};
