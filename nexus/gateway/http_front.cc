@@ -282,29 +282,31 @@ ServerResponse HttpFront::Answer(
     response.body = is_batch ? "[" + text + "]" : std::move(text);
     return response;
   }
+  auto outbox = std::make_shared<Outbox>(kMaxAnswerBytes);
+  const auto run = [client, tickets = std::move(tickets), outbox] {
+    const NotificationSink emit =
+        [outbox](const mcp::RpcNotification& notification) {
+          [[maybe_unused]] const bool dropped =
+              outbox->Push(mcp::SerializeRpc(notification));
+        };
+    for (const auto& ticket : tickets) {
+      if (const auto answer = client->session.Run(ticket, emit)) {
+        [[maybe_unused]] const bool dropped =
+            outbox->Push(mcp::SerializeRpc(*answer));
+      }
+    }
+    client->Touch();
+    outbox->Close();
+  };
+  // Not in the stream, which never begins for a client that has gone already:
+  // each ticket must be run. Without a thread: here, and what it says comes all
+  // at the end.
+  if (!workers_.Start(run)) run();
   response.content_type = kEventStream;
   response.headers["Cache-Control"] = "no-cache";
   response.stream =
-      [this, client, tickets = std::move(tickets),
+      [this, outbox = std::move(outbox),
        gone = request.is_client_gone](const net::StreamWriter& write) {
-        auto outbox = std::make_shared<Outbox>(kMaxAnswerBytes);
-        const auto run = [client, tickets, outbox] {
-          const NotificationSink emit =
-              [outbox](const mcp::RpcNotification& notification) {
-                [[maybe_unused]] const bool dropped =
-                    outbox->Push(mcp::SerializeRpc(notification));
-              };
-          for (const auto& ticket : tickets) {
-            if (const auto answer = client->session.Run(ticket, emit)) {
-              [[maybe_unused]] const bool dropped =
-                  outbox->Push(mcp::SerializeRpc(*answer));
-            }
-          }
-          client->Touch();
-          outbox->Close();
-        };
-        // Without a thread: here, and what it says comes all at the end.
-        if (!workers_.Start(run)) run();
         return WriteEvents(outbox.get(), write, options_.heartbeat, gone);
       };
   return response;

@@ -139,6 +139,30 @@ TEST_F(HttpFrontTest, AnswersPlainJsonToThoseWhoTakeNoStream) {
   EXPECT_EQ(Json::parse(answer.body)["result"]["content"][0]["text"], "x");
 }
 
+// The HTTP server drops an answer whose head it can't write, stream and all.
+TEST_F(HttpFrontTest, ARequestIsRunThoughItsAnswerIsDropped) {
+  for (const size_t threads : {size_t{0}, size_t{8}}) {
+    Start({.max_requests = threads}, "");
+    const std::string session = Initialize();
+    const Json call = Request(1, "tools/call", CallOf("a__echo"));
+    net::ServerRequest request;
+    request.method = "POST";
+    request.path = kHttpPath;
+    request.headers = {{"Content-Type", "application/json"},
+                       {"Accept", "application/json, text/event-stream"},
+                       {"Mcp-Session-Id", session}};
+    request.body = DumpJson(call);
+    request.is_client_gone = [] { return true; };
+    EXPECT_TRUE(front_->Handle(request).stream);
+    // Its id is free again once it has ended.
+    EXPECT_TRUE(Eventually([&] {
+      const auto events = Events(Post(call, session).body);
+      return events.size() == 1 && events[0].contains("result");
+    })) << threads
+        << " threads";
+  }
+}
+
 TEST_F(HttpFrontTest, RefusesWhatIsWrong) {
   const std::string session = Initialize();
   EXPECT_EQ(Post(Request(1, "ping")).status, 400);
