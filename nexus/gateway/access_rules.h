@@ -11,7 +11,8 @@
 namespace nexus::gateway {
 
 // Globs as in a shell ("*", "?", "[a-z]"; "*" also matches "/") on
-// "server/name", where name is a tool's, a prompt's, or a resource's URI.
+// "server/name", where name is a tool's, a prompt's, a resource's URI, or a
+// resource template as it is written.
 struct AccessRules {
   std::vector<std::string> allow;  // empty: everything
   std::vector<std::string> deny;   // stronger than allow

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "nexus/mcp/json_fields.h"
+
 namespace nexus::gateway {
 namespace {
 
@@ -203,15 +205,18 @@ void Gateway::CheckRules() const {
     for (const schema::ToolSchema& tool : view.lists->tools) {
       names.emplace_back(tool.server, tool.name);
     }
-    for (const auto* list : {&view.lists->prompts, &view.lists->resources}) {
-      for (const Json& entry : *list) {
-        for (const char* key : {"name", "uri"}) {
-          if (!entry.is_object() || !entry.contains(key)) continue;
-          if (!entry[key].is_string()) continue;
-          names.emplace_back(upstream->name(), entry[key].get<std::string>());
+    const auto add = [&](const std::vector<Json>& list, const char* key) {
+      for (const Json& entry : list) {
+        std::string name = mcp::StringOf(entry, key);
+        if (!name.empty()) {
+          names.emplace_back(upstream->name(), std::move(name));
         }
       }
-    }
+    };
+    // By what offers.cc asks the rules about.
+    add(view.lists->prompts, "name");
+    add(view.lists->resources, "uri");
+    add(view.lists->templates, "uriTemplate");
   }
   const auto check = [&](const char* flag, const std::string& glob) {
     const bool meets =

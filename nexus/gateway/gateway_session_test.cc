@@ -429,6 +429,101 @@ TEST_F(SessionTest, KeepsBackWhatTheRulesRefuse) {
                   .error);
 }
 
+// A reference that names both is the one that its type says.
+TEST_F(SessionTest, CompletesOnlyWhatTheRulesShow) {
+  constexpr char kTemplate[] = "note://{id}";
+  struct {
+    std::vector<std::string> deny;
+    bool shows_prompt;
+    bool shows_template;
+  } const cases[] = {{{}, true, true},
+                     {{"a/greet"}, false, true},
+                     {{"a/note://*"}, true, false},
+                     {{"a/note://{id}"}, true, false},
+                     {{"a/*"}, false, false}};
+  for (const auto& item : cases) {
+    GatewayOptions options = FakeOptions({FakeServer("a", "rich")});
+    options.tools.rules.deny = item.deny;
+    session_ = nullptr;
+    Start(std::move(options));
+    Initialize();
+    // The text of the reference that the server got; empty: none came there.
+    const auto complete = [&](const Json& ref) -> std::string {
+      const RpcResponse answer =
+          Ask("completion/complete",
+              {{"ref", ref}, {"argument", {{"name", "x"}, {"value", "y"}}}});
+      if (!answer.error) return answer.result["completion"]["values"][0];
+      EXPECT_EQ(answer.error->code, -32602);
+      return {};
+    };
+    const std::string prompt = R"({"type":"ref/prompt","name":"greet"})";
+    const std::string resource =
+        R"({"type":"ref/resource","uri":"note://{id}"})";
+    for (const char* name : {"a__greet", "greet"}) {
+      const bool is_exposed = std::string(name) == "a__greet";
+      EXPECT_EQ(complete({{"type", "ref/prompt"}, {"name", name}}),
+                item.shows_prompt && is_exposed ? prompt : "");
+      EXPECT_EQ(
+          complete(
+              {{"type", "ref/prompt"}, {"name", name}, {"uri", kTemplate}}),
+          item.shows_prompt && is_exposed ? prompt : "");
+      EXPECT_EQ(
+          complete(
+              {{"type", "ref/resource"}, {"name", name}, {"uri", kTemplate}}),
+          item.shows_template ? resource : "");
+      EXPECT_EQ(complete({{"name", name}, {"uri", kTemplate}}), "");
+    }
+    EXPECT_EQ(complete({{"type", "ref/resource"}, {"uri", kTemplate}}),
+              item.shows_template ? resource : "");
+    EXPECT_EQ(
+        Ask("resources/templates/list").result["resourceTemplates"].size(),
+        item.shows_template ? 1u : 0u);
+    EXPECT_EQ(Ask("prompts/list").result["prompts"].size(),
+              item.shows_prompt ? 1u : 0u);
+  }
+}
+
+TEST_F(SessionTest, CompletesAtTheServerThatMayShowTheTemplate) {
+  GatewayOptions options =
+      FakeOptions({FakeServer("a", "rich"), FakeServer("b", "rich")});
+  options.tools.rules.deny = {"a/note://*"};
+  Start(std::move(options));
+  Initialize();
+  EXPECT_FALSE(Ask("completion/complete",
+                   {{"ref", {{"type", "ref/resource"}, {"uri", "note://{id}"}}},
+                    {"argument", {{"name", "id"}, {"value", "1"}}}})
+                   .error);
+}
+
+TEST_F(SessionTest, NotesRulesThatMeetNothing) {
+  GatewayOptions options = FakeOptions({FakeServer("a", "rich")});
+  const std::vector<std::string> meeting = {"a/read_note", "a/greet",
+                                            "a/note://1", "a/note://{id}"};
+  // Names that are shown, but by which nothing is kept back.
+  const std::vector<std::string> idle = {"a/one", "a/any", "a/Read"};
+  options.tools.rules.deny = meeting;
+  options.tools.rules.deny.insert(options.tools.rules.deny.end(), idle.begin(),
+                                  idle.end());
+  Mutex mutex;
+  std::string notes;
+  options.note = [&](const std::string& line) {
+    MutexLock lock(mutex);
+    notes += line + "\n";
+  };
+  Start(std::move(options));
+  const auto is_noted = [&](const std::string& glob) {
+    MutexLock lock(mutex);
+    return notes.find("--deny '" + glob + "' matches nothing") !=
+           std::string::npos;
+  };
+  for (const std::string& glob : idle) {
+    EXPECT_TRUE(Eventually([&] { return is_noted(glob); })) << glob;
+  }
+  for (const std::string& glob : meeting) EXPECT_FALSE(is_noted(glob)) << glob;
+  session_ = nullptr;
+  gateway_ = nullptr;
+}
+
 TEST_F(SessionTest, PassesLogsOnFromTheLevelThatWasSet) {
   Start({FakeServer("a", "rich")});
   Call("a__log", Json::object());

@@ -123,6 +123,23 @@ std::vector<Upstream*> Owners(const Gateway& gateway, const std::string& uri) {
   return others;
 }
 
+// The first that lists the template and may show it.
+Upstream* TemplateOwner(const Gateway& gateway,
+                        const std::string& uri_template) {
+  for (const auto& upstream : gateway.upstreams()) {
+    if (!gateway.options()
+             .tools.rules.Refusal(upstream->name(), uri_template)
+             .empty()) {
+      continue;
+    }
+    const UpstreamView view = upstream->view();
+    for (const Json& entry : view.lists->templates) {
+      if (StringOf(entry, "uriTemplate") == uri_template) return upstream.get();
+    }
+  }
+  return nullptr;
+}
+
 // A server that has gone is an error of the request here: these have no result
 // that could say so.
 RpcResponse Forward(Upstream* upstream, const std::string& method, Json params,
@@ -171,21 +188,26 @@ RpcResponse Complete(Gateway* gateway, Json params,
   if (!params.contains("ref") || !params["ref"].is_object()) {
     return WrongParams(method + ": \"ref\" is missing");
   }
-  const std::string uri = StringOf(params["ref"], "uri");
-  if (!uri.empty()) {
-    for (const auto& upstream : gateway->upstreams()) {
-      const UpstreamView view = upstream->view();
-      for (const Json& entry : view.lists->templates) {
-        if (StringOf(entry, "uriTemplate") != uri) continue;
-        return Forward(upstream.get(), method, std::move(params), options);
-      }
+  // Only what was looked at goes on: a server might go by the other name.
+  Json& ref = params["ref"];
+  const std::string type = StringOf(ref, "type");
+  if (type == "ref/resource") {
+    const std::string uri = StringOf(ref, "uri");
+    ref = {{"type", type}, {"uri", uri}};
+    Upstream* owner = uri.empty() ? nullptr : TemplateOwner(*gateway, uri);
+    if (owner != nullptr) {
+      return Forward(owner, method, std::move(params), options);
     }
     return WrongParams(method + ": unknown resource template '" + uri + "'");
   }
-  const std::string name = StringOf(params["ref"], "name");
+  if (type != "ref/prompt") {
+    return WrongParams(method +
+                       ": \"ref\" must be of type ref/prompt or ref/resource");
+  }
+  const std::string name = StringOf(ref, "name");
   for (const Prompt& prompt : Prompts(*gateway)) {
     if (StringOf(prompt.entry, "name") != name) continue;
-    params["ref"]["name"] = prompt.name;
+    ref = {{"type", type}, {"name", prompt.name}};
     return Forward(prompt.upstream, method, std::move(params), options);
   }
   return WrongParams(method + ": unknown prompt '" + name + "'");
