@@ -9,8 +9,8 @@
 namespace nexus::remote {
 namespace {
 
-// Messages go into logs and terminals.
-constexpr size_t kMaxMessageBytes = 1000;
+// Of each text of an error: they go into logs and terminals.
+constexpr size_t kMaxTextBytes = 1000;
 
 std::string TextOf(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -19,8 +19,17 @@ std::string TextOf(const Json& object, const char* key) {
 }
 
 std::string Prefixed(std::string_view replica, std::string_view text) {
-  return "backend " + std::string(replica) + ": " +
-         std::string(text.substr(0, kMaxMessageBytes));
+  return "backend " + std::string(replica) + ": " + std::string(text);
+}
+
+// Cuts at a character's border.
+void Cut(std::string* text) {
+  if (text->size() <= kMaxTextBytes) return;
+  size_t end = kMaxTextBytes;
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  text->resize(end);
 }
 
 // {"error": {"message", "type", "param", "code"}}, {"error": "text"},
@@ -148,15 +157,22 @@ RemoteError FromTransport(std::string_view replica, const Status& status) {
   return error;
 }
 
-void Redact(std::string_view secret, RemoteError* error) {
-  if (secret.empty()) return;
+std::string Redacted(std::string_view secret, std::string_view text) {
+  constexpr std::string_view kInstead = "[key]";
+  std::string redacted(text);
+  if (secret.empty()) return redacted;
+  for (size_t at = redacted.find(secret); at != std::string::npos;
+       at = redacted.find(secret, at + kInstead.size())) {
+    redacted.replace(at, secret.size(), kInstead);
+  }
+  return redacted;
+}
+
+void Sanitize(std::string_view secret, RemoteError* error) {
   for (std::string* text :
        {&error->message, &error->param, &error->code, &error->type}) {
-    for (size_t at = text->find(secret); at != std::string::npos;
-         at = text->find(secret, at)) {
-      text->replace(at, secret.size(), "[key]");
-      at += 5;
-    }
+    *text = Redacted(secret, *text);
+    Cut(text);
   }
 }
 

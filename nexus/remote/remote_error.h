@@ -42,8 +42,12 @@ RemoteError FromErrorObject(std::string_view replica, const Json& error);
 // No whole HTTP answer.
 RemoteError FromTransport(std::string_view replica, const Status& status);
 
-// Takes every occurrence of `secret` out of what the remote said.
-void Redact(std::string_view secret, RemoteError* error);
+// `text` with "[key]" for every occurrence of `secret`.
+std::string Redacted(std::string_view secret, std::string_view text);
+
+// What may be told of an error, last of all: without `secret`, then cut to what
+// logs and terminals bear. Half a secret at a cut would not be found.
+void Sanitize(std::string_view secret, RemoteError* error);
 
 }  // namespace nexus::remote
 

@@ -35,12 +35,25 @@ bool HasChoices(const Json& object) {
   return choices != object.end() && choices->is_array();
 }
 
+// JSON of the remote's. The parser's error quotes the text and cuts the quote,
+// so it is made anew from one without `secret`.
+Result<Json> ParseAnswer(std::string_view text, std::string_view what,
+                         std::string_view secret) {
+  const JsonLimits limits{.max_bytes = kMaxAnswerBytes};
+  auto parsed = ParseJson(text, what, limits);
+  if (parsed.ok()) return parsed;
+  const auto told = ParseJson(Redacted(secret, text), what, limits);
+  if (!told.ok()) return told.status();
+  return InvalidArgumentError(std::string(what) + ": it is no JSON");
+}
+
 // The events of one stream, as they come. Used by one thread.
 class StreamReader {
  public:
-  StreamReader(std::string_view replica,
+  StreamReader(std::string_view replica, std::string_view secret,
                const std::function<bool(Json&&)>& on_chunk)
       : replica_(replica),
+        secret_(secret),
         on_chunk_(on_chunk),
         parser_([this](const net::SseEvent& event) { return OnEvent(event); },
                 kMaxEventBytes) {}
@@ -67,7 +80,7 @@ class StreamReader {
       ended_ = true;
       return true;
     }
-    auto chunk = ParseJson(event.data, "event of the stream");
+    auto chunk = ParseAnswer(event.data, "event of the stream", secret_);
     if (!chunk.ok()) {
       error_ = BadAnswer(replica_, chunk.status().message());
       return false;
@@ -96,6 +109,7 @@ class StreamReader {
   }
 
   const std::string_view replica_;
+  const std::string_view secret_;
   const std::function<bool(Json&&)>& on_chunk_;
   net::SseParser parser_;
   std::optional<RemoteError> error_;
@@ -128,7 +142,7 @@ std::optional<RemoteError> Upstream::Complete(const Attempt& attempt,
                                               Json* whole) {
   auto error = attempt.is_stream ? CompleteStream(attempt)
                                  : CompleteWhole(attempt, whole);
-  if (error.has_value()) Redact(api_key_, &*error);
+  if (error.has_value()) Sanitize(api_key_, &*error);
   return error;
 }
 
@@ -152,8 +166,7 @@ std::optional<RemoteError> Upstream::CompleteWhole(const Attempt& attempt,
     return BadAnswer(url_.name,
                      "expected JSON, found " + TypeText(response->headers));
   }
-  auto parsed =
-      ParseJson(response->body, "answer", {.max_bytes = kMaxAnswerBytes});
+  auto parsed = ParseAnswer(response->body, "answer", api_key_);
   if (!parsed.ok()) return BadAnswer(url_.name, parsed.status().message());
   if (parsed->is_object()) {
     const auto error = parsed->find("error");
@@ -174,7 +187,7 @@ std::optional<RemoteError> Upstream::CompleteStream(const Attempt& attempt) {
   std::atomic<int64_t> last_byte_ns{clock.Now().count()};
   std::atomic<bool> has_ended{false};
   std::atomic<bool> fell_silent{false};
-  StreamReader reader(url_.name, attempt.on_chunk);
+  StreamReader reader(url_.name, api_key_, attempt.on_chunk);
   net::HttpHeaders headers;
   int status = 0;
   std::string error_body;
