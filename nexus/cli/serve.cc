@@ -80,6 +80,10 @@ void LogRequest(const serve::RequestRecord& record) {
       ToJson(record));
 }
 
+std::function<size_t()> ConnectionCount(const net::HttpServer& server) {
+  return [&server] { return server.counts().connections; };
+}
+
 // What is served, and how it is told that it ends.
 struct Served {
   std::string name;
@@ -155,7 +159,11 @@ int RunRemote(const ServeFlags& flags, const std::string& key,
       {.name = options.model.empty() ? "backend" : options.model,
        .handler = [&api](const auto& request) { return api.Handle(request); },
        .set_draining = [&api] { api.SetDraining(); },
-       .requests = &requests});
+       .requests = &requests,
+       .on_start =
+           [&api](const net::HttpServer& server) {
+             api.SetConnectionCount(ConnectionCount(server));
+           }});
 }
 
 int Run(const GlobalOptions& globals, const ServeFlags& flags) {
@@ -228,8 +236,7 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
        .requests = &requests,
        .on_start =
            [&api](const net::HttpServer& server) {
-             api.SetConnectionCount(
-                 [&server] { return server.counts().connections; });
+             api.SetConnectionCount(ConnectionCount(server));
            }});
   chat.Stop();
   if (kept != nullptr) {

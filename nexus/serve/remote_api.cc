@@ -79,6 +79,7 @@ ServerResponse RemoteApi::Chat(const ServerRequest& request) {
   }
   if (at_work_.fetch_add(1) >= options_.max_requests) {
     --at_work_;
+    ++refused_;
     ApiError error = FromHttpStatus(
         429, std::to_string(options_.max_requests) + " requests are at work");
     error.retry_after_s = 1;
@@ -151,9 +152,14 @@ ServerResponse RemoteApi::Health() const {
 }
 
 ServerResponse RemoteApi::MetricsText() const {
+  // Nothing waits here: a request goes out, or is refused.
+  Gauges gauges;
+  gauges.scheduler.running = at_work_;
+  gauges.scheduler.refused = refused_;
+  if (connection_count_) gauges.connections = connection_count_();
   ServerResponse response = {};
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_->Text({}) +
+  response.body = metrics_->Text(gauges) +
                   remote::PoolMetricsText(client_->pool().replicas().counts(),
                                           client_->retries());
   return response;

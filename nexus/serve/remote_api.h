@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nexus/net/http_server.h"
@@ -45,6 +47,10 @@ class RemoteApi {
 
   net::ServerResponse Handle(const net::ServerRequest& request);
   void SetDraining() { draining_ = true; }
+  // For the gauge; called by /metrics.
+  void SetConnectionCount(std::function<size_t()> count) {
+    connection_count_ = std::move(count);
+  }
 
  private:
   net::ServerResponse Answer(const net::ServerRequest& request);
@@ -62,6 +68,8 @@ class RemoteApi {
   const int64_t started_at_;
   std::atomic<bool> draining_{false};
   std::atomic<size_t> at_work_{0};
+  std::atomic<uint64_t> refused_{0};
+  std::function<size_t()> connection_count_;
 };
 
 }  // namespace nexus::serve

@@ -271,6 +271,38 @@ TEST_F(RemoteApiTest, StreamsChunksWithTheReportInTheLast) {
   EXPECT_EQ(events[2], "data: [DONE]\n\n");
 }
 
+TEST_F(RemoteApiTest, MetricsTellWhatIsGoingOn) {
+  Start({.max_requests = 2});
+  answer_ =
+      "data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"Hi\"}, "
+      "\"finish_reason\": \"stop\"}]}\n\ndata: [DONE]\n\n";
+  Json body = Question("hello");
+  body["stream"] = true;
+  const auto has = [&](const char* line) {
+    return testing::Value(Get("/metrics").body,
+                          HasSubstr("\n" + std::string(line) + "\n"));
+  };
+  // Before there is a server to count them.
+  EXPECT_TRUE(has("nexus_connections 0"));
+  size_t connections = 3;
+  api_->SetConnectionCount([&] { return connections; });
+  EXPECT_TRUE(has("nexus_connections 3"));
+  connections = 2;
+  EXPECT_TRUE(has("nexus_connections 2"));
+  EXPECT_TRUE(has("nexus_requests_running 0"));
+  {
+    // Both at work until their last byte is out.
+    const ServerResponse first = Post(body);
+    EXPECT_TRUE(has("nexus_requests_running 1"));
+    const ServerResponse second = Post(body);
+    EXPECT_TRUE(has("nexus_requests_running 2"));
+    EXPECT_EQ(Post(body).status, 429);
+    EXPECT_TRUE(has("nexus_requests_running 2"));
+    EXPECT_TRUE(has("nexus_requests_refused_total 1"));
+  }
+  EXPECT_TRUE(has("nexus_requests_running 0"));
+}
+
 TEST_F(RemoteApiTest, AHalfStreamEndsWithAnError) {
   Start();
   answer_ =

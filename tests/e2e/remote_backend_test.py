@@ -230,14 +230,22 @@ class RemoteBackendTest(unittest.TestCase):
                 b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
                 % len(body) + body)
             self.await_in_flight(1)
+            # The one that waits and the one that asks.
+            self.assertGreaterEqual(self.gauge("nexus_connections"), 2)
         self.await_in_flight(0)
+
+    def gauge(self, name):
+        _, _, text = self.server.request("GET", "/metrics")
+        (value,) = re.findall(rf"^{name} (\d+)$", text, re.M)
+        return int(value)
 
     def await_in_flight(self, count):
         deadline = time.monotonic() + 12
         while True:
             _, _, text = self.server.request("GET", "/metrics")
             values = re.findall(r'^nexus_backend_in_flight\{.*\} (\d+)$', text, re.M)
-            if sum(map(int, values)) == count:
+            if (sum(map(int, values)) == count
+                    and self.gauge("nexus_requests_running") == count):
                 return
             self.assertLess(time.monotonic(), deadline, text)
             time.sleep(0.05)
