@@ -67,18 +67,11 @@ void AddModelFlags(CLI::App* command, GlobalOptions* globals) {
       ->capture_default_str();
 }
 
-void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
+void AddFirstLookFlags(CLI::App* command, GlobalOptions* globals) {
   command
       ->add_option("--encoder", globals->encoder,
                    "Encoder GGUF for routing [the one that comes with nexus]")
       ->envname("NEXUS_ENCODER")
-      ->type_name("FILE");
-  command
-      ->add_option("--reranker", globals->reranker,
-                   "Cross-encoder GGUF that reads the candidates of a close "
-                   "call, or none [the one that was calibrated with the "
-                   "encoder]")
-      ->envname("NEXUS_RERANKER")
       ->type_name("FILE");
   command
       ->add_option("--tau", globals->tau,
@@ -86,6 +79,17 @@ void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
                    "by this cosine [what was calibrated for the encoder, else "
                    "0.0136]")
       ->check(FiniteRange(0, 2));
+}
+
+void AddRouteFlags(CLI::App* command, GlobalOptions* globals) {
+  AddFirstLookFlags(command, globals);
+  command
+      ->add_option("--reranker", globals->reranker,
+                   "Cross-encoder GGUF that reads the candidates of a close "
+                   "call, or none [the one that was calibrated with the "
+                   "encoder]")
+      ->envname("NEXUS_RERANKER")
+      ->type_name("FILE");
 }
 
 void AddJsonFlag(CLI::App* command, GlobalOptions* globals) {

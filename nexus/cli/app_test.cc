@@ -177,6 +177,18 @@ TEST(AppTest, TheExampleConfigOfOneCommandHasItsFlagsOnly) {
   EXPECT_THAT(example, testing::Not(HasSubstr("#[ask]")));
 }
 
+TEST(AppTest, OnlyWhoReadsCloseCallsTakesAReranker) {
+  Program program;
+  const auto takes = [&](const char* command) {
+    return program.app->get_subcommand(command)->get_option_no_throw(
+               "--reranker") != nullptr;
+  };
+  for (const char* command : {"route", "ask", "serve", "doctor"}) {
+    EXPECT_TRUE(takes(command)) << command;
+  }
+  EXPECT_FALSE(takes("mcp"));
+}
+
 TEST(AppTest, WhatIsHiddenIsNotDescribed) {
   const Program program;
   for (const CommandDoc& command : DescribeApp(*program.app).commands) {

@@ -28,6 +28,8 @@ void AddToolFlags(CLI::App* command, GlobalOptions* globals);
 // --model, --store, --ctx, --threads, --flash-attention, --kv-type.
 void AddModelFlags(CLI::App* command, GlobalOptions* globals);
 // --encoder, --tau.
+void AddFirstLookFlags(CLI::App* command, GlobalOptions* globals);
+// And --reranker.
 void AddRouteFlags(CLI::App* command, GlobalOptions* globals);
 void AddJsonFlag(CLI::App* command, GlobalOptions* globals);
 

@@ -125,7 +125,10 @@ int ServeHttp(gateway::Gateway* gateway, const Address& address,
   return kExitOk;
 }
 
-int Run(const GlobalOptions& globals, const McpFlags& flags) {
+int Run(GlobalOptions globals, const McpFlags& flags) {
+  // find_tool shows the candidates of a close call and leaves them to the
+  // client's model, which reads them anyhow.
+  globals.reranker = "none";
   auto servers = ReadConfigs(flags.configs);
   if (!servers.ok()) return Fail(servers.status());
   // Taken in any case, so that no server inherits it.
@@ -221,7 +224,7 @@ void AddMcpCommand(CLI::App* app, Action* action) {
                    "How long SIGTERM waits for requests over HTTP, in seconds")
       ->check(CLI::Range(0, 86400))
       ->capture_default_str();
-  AddRouteFlags(command, globals.get());
+  AddFirstLookFlags(command, globals.get());
   command
       ->add_option("--threads", globals->threads,
                    "Threads for the encoder; 0: one")
