@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "nexus/cli/listen.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/net/http_server.h"
 
@@ -69,10 +70,8 @@ void AddBackendFlags(CLI::App* command, BackendFlags* flags) {
 std::string TakeBackendKey(const BackendFlags& flags) {
   const char* const name = flags.key_variable.c_str();
   const char* value = std::getenv(name);
-  std::string key = value == nullptr ? "" : value;
+  std::string key = TrimKey(value == nullptr ? "" : value);
   ::unsetenv(name);
-  key.erase(0, key.find_first_not_of(" \t\r\n"));
-  key.erase(key.find_last_not_of(" \t\r\n") + 1);
   return key;
 }
 

@@ -20,21 +20,29 @@ void AddKeyFlags(CLI::App* command, KeyFlags* flags) {
                     "Listen beyond loopback without a key");
 }
 
+std::string TrimKey(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t begin = std::min(text.find_first_not_of(kBlank), text.size());
+  return std::string(
+      text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin));
+}
+
 // Never from the command line, which every user of the machine can read.
 Result<std::string> ApiKey(const KeyFlags& flags) {
-  std::string key;
-  if (!flags.api_key_file.empty()) {
-    NEXUS_ASSIGN_OR_RETURN(key,
-                           FileSystem::Default().ReadFile(flags.api_key_file));
-    key.erase(0, key.find_first_not_of(" \t\r\n"));
-    key.erase(key.find_last_not_of(" \t\r\n") + 1);
-    if (key.empty()) {
-      return InvalidArgumentError(flags.api_key_file + ": holds no key");
-    }
-  } else if (const char* from_environment = std::getenv("NEXUS_API_KEY")) {
-    key = from_environment;
-    ::unsetenv("NEXUS_API_KEY");
+  std::string text;
+  std::string source = flags.api_key_file;
+  if (!source.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(text, FileSystem::Default().ReadFile(source));
+  } else {
+    source = "NEXUS_API_KEY";
+    const char* value = std::getenv(source.c_str());
+    text = value == nullptr ? "" : value;
+    ::unsetenv(source.c_str());
+    // The usual way to take a variable back.
+    if (text.empty()) return text;
   }
+  std::string key = TrimKey(text);
+  if (key.empty()) return InvalidArgumentError(source + ": holds no key");
   return key;
 }
 

@@ -4,6 +4,7 @@
 #define NEXUS_CLI_LISTEN_H_
 
 #include <string>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
 
@@ -19,9 +20,13 @@ struct KeyFlags {
 // --api-key-file, --allow-public.
 void AddKeyFlags(CLI::App* command, KeyFlags* flags);
 
+// Without the blanks and line ends that editors and `echo` put around a key.
+std::string TrimKey(std::string_view text);
+
 // The key that clients must send, empty: none. From the file, else from the
 // environment's NEXUS_API_KEY, which is then removed: MCP servers are children
-// of this process and need not know it.
+// of this process and need not know it. kInvalidArgument: there are only
+// blanks, which mustn't pass for no key.
 Result<std::string> ApiKey(const KeyFlags& flags);
 
 // kInvalidArgument for an address beyond loopback without a key, unless
