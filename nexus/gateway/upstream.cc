@@ -254,17 +254,4 @@ Result<mcp::RpcResponse> Upstream::Request(const std::string& method,
   return client->Request(method, std::move(params), options);
 }
 
-void Upstream::Notify(const std::string& method, Json params) {
-  std::shared_ptr<mcp::McpClient> client;
-  {
-    MutexLock lock(mutex_);
-    if (state_ != UpstreamState::kReady) return;
-    client = client_;
-  }
-  if (client == nullptr) return;
-  // A server that can't be told is noticed by the next request.
-  [[maybe_unused]] const Status ignored =
-      client->Notify(method, std::move(params));
-}
-
 }  // namespace nexus::gateway

@@ -88,8 +88,6 @@ class Upstream {
   Result<mcp::RpcResponse> Request(const std::string& method, Json params,
                                    const mcp::CallOptions& options = {})
       EXCLUDES(mutex_);
-  // Only when the server is ready.
-  void Notify(const std::string& method, Json params) EXCLUDES(mutex_);
 
  private:
   void Run();

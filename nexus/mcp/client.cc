@@ -292,10 +292,6 @@ Result<RpcResponse> McpClient::Request(const std::string& method, Json params,
   return session_.Explain(response.status().WithContext(context));
 }
 
-Status McpClient::Notify(const std::string& method, Json params) {
-  return session_.Notify(method, std::move(params));
-}
-
 Status McpClient::Ping(int timeout_ms) {
   const auto answer =
       session_.Request("ping", Json::object(), {.timeout_ms = timeout_ms});

@@ -105,7 +105,6 @@ class McpClient {
   // as of CallTool. Of `params` _meta.progressToken is replaced.
   Result<RpcResponse> Request(const std::string& method, Json params,
                               const CallOptions& options = {});
-  Status Notify(const std::string& method, Json params);
 
   // A round trip without effect; kUnavailable or kDeadlineExceeded.
   Status Ping(int timeout_ms = 5000);
