@@ -265,13 +265,14 @@ mcp::RpcResponse CallServer(Gateway* gateway, const GatewayTool& tool,
   response.error = std::move(answer->error);
   if (response.error) return response;
   // Everything in it goes through, whatever it is; but it must be a result.
-  if (auto read = mcp::ReadCallResult(answer->result); !read.ok()) {
+  auto read = mcp::ReadCallResult(std::move(answer->result));
+  if (!read.ok()) {
     response.result =
         ToolError("MCP server '" + tool.server() + "', tool '" +
                   tool.schema().name + "': " + read.status().message());
     return response;
   }
-  response.result = std::move(answer->result);
+  response.result = std::move(read->raw);
   if (!response.result.contains("content")) {
     response.result["content"] = Json::array();
   }
