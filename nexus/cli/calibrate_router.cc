@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "nexus/base/clock.h"
 #include "nexus/base/file_system.h"
@@ -143,9 +144,33 @@ void Print(const route::RouterProfile& profile,
               path.c_str());
 }
 
+// Routing looks for it there, by its name alone. With a profile of another
+// place the user brings them together.
+Status CheckReranker(const std::string& reranker, const std::string& encoder,
+                     const CalibrateRouterFlags& flags) {
+  if (reranker.empty()) return {};
+  const std::filesystem::path beside =
+      std::filesystem::path(encoder).parent_path() / FileName(reranker);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(reranker, error)) {
+    return NotFoundError("--reranker " + reranker + ": there is no such file");
+  }
+  if (!flags.out.empty() ||
+      std::filesystem::equivalent(reranker, beside, error)) {
+    return {};
+  }
+  return InvalidArgumentError("--reranker " + reranker +
+                              ": must stand beside the encoder, as " +
+                              beside.string() + ", or give --out");
+}
+
 int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   auto path = FindEncoder(globals);
   if (!path.ok()) return Fail(path.status());
+  if (const Status status = CheckReranker(globals.reranker, *path, flags);
+      !status.ok()) {
+    return Fail(status);
+  }
   auto sets = ReadSets(flags);
   if (!sets.ok()) return Fail(sets.status());
   auto memory = LoadEncoderMemory(*path, globals.threads, flags.cache);

@@ -346,6 +346,25 @@ class WrongInputTest(CliTest):
         )
         self.assert_line(done, "--ctx")
 
+    def test_a_reranker_out_of_place_is_said_before_work_begins(self):
+        encoder = self.dir / "encoder.gguf"
+        encoder.write_text("")
+        elsewhere = self.dir / "elsewhere" / "pairs.gguf"
+        elsewhere.parent.mkdir()
+        beside = self.dir / "pairs.gguf"
+        # No queries: were it not for the re-ranker, their lack would be said.
+        command = ("calibrate-router", "--encoder", encoder, "--registry",
+                   self.registry, "--queries", self.dir / "none.jsonl", "--reranker")
+        done = self.run_nexus(*command, elsewhere, code=3)
+        self.assertIn(str(elsewhere), done.stderr)
+        elsewhere.write_text("")
+        done = self.run_nexus(*command, elsewhere, code=2)
+        self.assertIn(f"beside the encoder, as {beside}", done.stderr)
+        beside.symlink_to(elsewhere)
+        for fine in ((beside,), (elsewhere,), (elsewhere, "--out", self.dir / "x")):
+            done = self.run_nexus(*command, *fine, code=3)
+            self.assertIn("none.jsonl", done.stderr)
+
     def test_help_teaches(self):
         for command in ("", "ask", "bench ttft", "compile", "doctor", "route"):
             done = self.run_nexus(*command.split(), "--help")
