@@ -53,6 +53,7 @@ Json ToJson(const schema::ToolSchema& tool, const ToolCost& cost) {
                  {"server", tool.server},
                  {"name", tool.name},
                  {"description", tool.description},
+                 {"inputSchema", tool.parameters},
                  {"schema_hash", ToHex(schema::SchemaHash(tool))},
                  {"signature", cost.signature}};
   if (cost.schema_tokens >= 0) {

@@ -102,6 +102,12 @@ class RegistryTest(CliTest):
         )
         for tool in listed["tools"]:
             self.assertLess(tool["ir_tokens"], tool["schema_tokens"])
+        # What was listed is a registry, and the same one.
+        again = self.dir / "listed.json"
+        again.write_text(json.dumps({"tools": listed["tools"]}))
+        relisted = self.json("tools", "--tools", again, "--model", SMALL)
+        self.assertEqual([t["schema_hash"] for t in relisted["tools"]],
+                         [t["schema_hash"] for t in listed["tools"]])
 
     def test_route_explains_its_decision(self):
         routed = self.json(
