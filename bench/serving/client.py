@@ -9,12 +9,13 @@ class Failed(Exception):
     """The server answered with an error, or not at all."""
 
 
-def chat(port, body, timeout=1800):
-    """Sends `body` as a stream. Returns {first_s, total_s, text, calls, usage,
-    report, timings}: first_s is None where nothing came, else the time to the first
-    chunk that carries text or a part of a call (the chunk that only says
+def chat(port, model, body, timeout=1800):
+    """Sends `body` for `model` as a stream. Returns {first_s, total_s, text, calls,
+    usage, report, timings}: first_s is None where nothing came, else the time to the
+    first chunk that carries text or a part of a call (the chunk that only says
     `role: assistant` is none). `report` is Nexus's, `timings` llama-server's own."""
-    body = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    body = {"model": model, **body, "stream": True,
+            "stream_options": {"include_usage": True}}
     data = json.dumps(body).encode()
     answer = {"first_s": None, "text": "", "calls": [], "usage": None,
               "report": None, "timings": None, "finish": None}
