@@ -229,7 +229,11 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
     read.Fail("nexus.role", "expected document or query");
   }
   if (const auto error = read.TakeError()) return ErrorResponse(*error);
-  if (options_.embedding_model.empty() || model != options_.embedding_model) {
+  if (!parts_.router->has_encoder()) {
+    return ErrorResponse(
+        FromHttpStatus(501, "this server runs without an encoder"));
+  }
+  if (model != options_.embedding_model) {
     return ErrorResponse(ModelNotFound(model, options_.embedding_model));
   }
   const auto vectors =
