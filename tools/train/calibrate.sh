@@ -4,8 +4,8 @@
 #
 #   tools/train/calibrate.sh NEXUS WORK/data [--reranker FILE] [FLAGS...]
 #
-# FLAGS are calibrate-router's. MetaTool has as many queries as all others together:
-# --limit 300 keeps it from outvoting them.
+# FLAGS are calibrate-router's. MetaTool has more queries than all others together:
+# --limit 300, unless FLAGS have another, keeps it from outvoting them.
 set -euo pipefail
 if [[ $# -lt 2 ]]; then
   sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
@@ -18,4 +18,6 @@ for set in acebench_en api_bank bfcl_v4_pooled graph_tool_call livemcpbench \
   metatool restbench seal_tools stabletoolbench toolalpaca toollinkos when2call; do
   files+=(--registry "$data/$set.tools.jsonl" --queries "$data/$set.queries.jsonl")
 done
-exec "$nexus" calibrate-router "${files[@]}" --split calibration --limit 300 "$@"
+limit=(--limit 300)
+case " $* " in *" --limit "*) limit=() ;; esac
+exec "$nexus" calibrate-router "${files[@]}" --split calibration "${limit[@]}" "$@"
