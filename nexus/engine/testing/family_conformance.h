@@ -62,8 +62,10 @@ std::string FamilyTable(std::span<const std::vector<FamilyReport>> reports);
 
 // Keys are rounded to half-floats twice on their way (un-rotated, rotated).
 inline constexpr double kMovedTolerance = 6e-3;
-// Rounding noise of keys and values, three layers deep.
-inline constexpr double kSameTextTolerance = 1e-2;
+// Rounding noise of keys and values, three layers deep; flash attention adds V
+// up in half-floats, in an order that depends on the instruction set (0.0135
+// was seen with AVX-512). What is wrong is off by tenths.
+inline constexpr double kSameTextTolerance = 3e-2;
 
 }  // namespace nexus::engine::testing
 
