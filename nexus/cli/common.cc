@@ -161,6 +161,7 @@ RouterGate CalibrateOptions(const GlobalOptions& options,
                             route::RouterOptions* router) {
   RouterGate gate;
   const auto margin_rule = [&](const std::string& why) {
+    router->bm25_weight = route::kUncalibratedBm25Weight;
     gate.text = "margin rule, tau " + DumpJson(Json(router->gate.tau)) + why;
     // A re-ranker that is asked for goes by its own odds.
     if (options.reranker != "none") gate.reranker = options.reranker;

@@ -34,6 +34,12 @@ struct RouterProfile {
   Json measured = Json::object();
 };
 
+// RouterOptions::bm25_weight of an encoder without a profile. The hill of top-1
+// is flat: 0.10 and 0.15 are best for the committed encoder on two choices of
+// sets, all from 0.05 to 0.5 within 1.2 points, and reciprocal ranks, which
+// weigh words as much as cosines, lose 6 (bench/RESULTS.md).
+inline constexpr float kUncalibratedBm25Weight = 0.15F;
+
 // "models/x.gguf" -> "models/x.router.json".
 std::string RouterProfilePath(std::string_view encoder_path);
 
