@@ -83,8 +83,9 @@ class Server:
 
 def arms(options):
     """{name: (kind, command)}. llama-server's settings in `llama` are the best that
-    were found by trying (bench/RESULTS.md): a cell of state for each agent, prompt
-    cache in memory, --cache-reuse, flash attention."""
+    were found by trying (bench/RESULTS.md): a slot for each agent, prompt cache in
+    memory, --cache-reuse, and no flash attention, which on these processors costs
+    its warm turns ten times as much."""
     nexus = [options.nexus, "serve", "--model", options.model, "--ctx",
              str(options.ctx), "--threads", str(options.threads), "--sessions",
              "8", "--log-format", "json"]
@@ -96,7 +97,7 @@ def arms(options):
         "nexus route": ("nexus", [*nexus, "--tools-mode", "route"]),
         "nexus pin": ("nexus", [*nexus, "--tools-mode", "pin"]),
         "nexus hybrid": ("nexus", [*nexus, "--tools-mode", "hybrid"]),
-        "llama": ("llama-server", [*llama, *slots, "-fa", "on"]),
-        "llama fa off": ("llama-server", [*llama, *slots, "-fa", "off"]),
+        "llama": ("llama-server", [*llama, *slots, "-fa", "off"]),
+        "llama fa on": ("llama-server", [*llama, *slots, "-fa", "on"]),
         "llama default": ("llama-server", llama),
     }
