@@ -122,22 +122,22 @@ def plot(rows, path):
     names = list(dict.fromkeys(r["trace"] for r in rows if r["kind"] == "turn"))
     figure, axes = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 3.4),
                                    sharey=True, squeeze=False)
+    arms = list(dict.fromkeys(r["arm"] for r in rows if r["kind"] == "turn"))
     for axis, trace in zip(axes[0], names):
-        arms = list(dict.fromkeys(r["arm"] for r in rows if r["trace"] == trace and
-                                  r["kind"] == "turn"))
-        for arm in arms:
+        for number, arm in enumerate(arms):
             mine = answered(rows, trace, arm)
             turns = sorted({t for _, t in mine})
             axis.plot([t + 1 for t in turns],
                       [mean([r["ttft_s"] for (_, t), r in mine.items() if t == turn])
                        for turn in turns], marker="o", markersize=3, label=arm,
+                      color=f"C{number}",
                       linestyle="--" if arm.startswith("llama") else "-")
         axis.set_title(trace)
         axis.set_xlabel("turn")
         axis.set_yscale("log")
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("time to first token, s")
-    axes[0][-1].legend(fontsize=7)
+    axes[0][0].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -85,7 +85,7 @@ def arms(options):
     """{name: (kind, command)}. llama-server's settings in `llama` are the best that
     were found by trying (bench/RESULTS.md): a slot for each agent, prompt cache in
     memory, --cache-reuse, and no flash attention, which on these processors costs
-    its warm turns ten times as much."""
+    its warm turns eight times as much."""
     nexus = [options.nexus, "serve", "--model", options.model, "--ctx",
              str(options.ctx), "--threads", str(options.threads), "--sessions",
              "8", "--log-format", "json"]
