@@ -14,6 +14,7 @@ import argparse
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -154,6 +155,8 @@ def run_trace(name, options, tools, file):
 
 def main(arguments):
     options = parse(arguments)
+    # Else a run that is ended leaves its servers behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
     options.weights = subprocess.run(
