@@ -223,7 +223,7 @@ zpty -d z
             return re.findall(r"\[\[(.*)\]\]", done.stdout)[-1]
 
         self.assertEqual(zsh("nexus calibrate-r"), "nexus calibrate-router ")
-        self.assertEqual(zsh("nexus serve --sess"), "nexus serve --sessions=")
+        self.assertEqual(zsh("nexus serve --hybrid"), "nexus serve --hybrid-tools=")
         self.assertEqual(zsh("nexus serve --log-fo"), "nexus serve --log-format=")
         self.assertEqual(zsh("nexus ask --tier sp"), "nexus ask --tier splice ")
         self.assertEqual(zsh("nexus bench ttf"), "nexus bench ttft ")
