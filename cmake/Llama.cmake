@@ -51,6 +51,9 @@ target_link_libraries(nexus_llama INTERFACE
   nexus_httplib Threads::Threads ${CMAKE_DL_LIBS} m)
 if(OpenMP_CXX_FOUND)
   target_link_libraries(nexus_llama INTERFACE OpenMP::OpenMP_CXX)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UNIX AND NOT APPLE)
+  # clang without its own OpenMP (libomp-dev), and the engine was built by gcc.
+  target_link_libraries(nexus_llama INTERFACE gomp)
 endif()
 if(APPLE)
   target_link_libraries(nexus_llama INTERFACE

@@ -11,6 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     NEXUS_CHECK(!summary.status().message().empty());
     return 0;
   }
-  NEXUS_CHECK(summary->data_offset <= size);
+  // Where there is nothing, what it would begin at may lie behind the file.
+  NEXUS_CHECK(summary->tensor_count == 0 || summary->data_offset <= size);
   return 0;
 }
