@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/utf8_cut.h"
 #include "nexus/remote/backoff.h"
 
 namespace nexus::remote {
@@ -20,16 +21,6 @@ std::string TextOf(const Json& object, const char* key) {
 
 std::string Prefixed(std::string_view replica, std::string_view text) {
   return "backend " + std::string(replica) + ": " + std::string(text);
-}
-
-// Cuts at a character's border.
-void Cut(std::string* text) {
-  if (text->size() <= kMaxTextBytes) return;
-  size_t end = kMaxTextBytes;
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  text->resize(end);
 }
 
 // {"error": {"message", "type", "param", "code"}}, {"error": "text"},
@@ -171,8 +162,8 @@ std::string Redacted(std::string_view secret, std::string_view text) {
 void Sanitize(std::string_view secret, RemoteError* error) {
   for (std::string* text :
        {&error->message, &error->param, &error->code, &error->type}) {
-    *text = Redacted(secret, *text);
-    Cut(text);
+    const std::string redacted = Redacted(secret, *text);
+    *text = CutUtf8(redacted, kMaxTextBytes);
   }
 }
 

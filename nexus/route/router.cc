@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "nexus/base/utf8_cut.h"
+
 namespace nexus::route {
 namespace {
 
@@ -13,16 +15,6 @@ constexpr size_t kMaxEmbeddedBytes = 16384;
 
 bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
-}
-
-// Cuts at a character's border.
-std::string_view CutUtf8(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return text;
-  size_t end = max_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return text.substr(0, end);
 }
 
 std::vector<int> ScopeOf(const ToolIndex& index,

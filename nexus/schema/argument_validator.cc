@@ -22,6 +22,7 @@
 #include <string_view>
 #include <utility>
 
+#include "nexus/base/utf8_cut.h"
 #include "nexus/schema/canonical_json.h"
 #include "nexus/schema/schema_lowering.h"
 
@@ -191,11 +192,7 @@ bool IsEcho(std::string_view description) {
 
 std::string Clip(std::string text) {
   if (text.size() <= kMaxViolationBytes) return text;
-  size_t end = kMaxViolationBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return text.substr(0, end) + "...";
+  return std::string(CutUtf8(text, kMaxViolationBytes)) + "...";
 }
 
 std::string Violations(const valijson::ValidationResults& results) {
