@@ -19,8 +19,8 @@ LogprobRow Logprobs(std::span<const float> logits, Token sampled, int top) {
                         (logits[static_cast<size_t>(token)] - best) - log_sum};
   };
   LogprobRow result = {row(sampled), {}};
-  const size_t count =
-      std::min(logits.size(), static_cast<size_t>(std::max(top, 0)));
+  if (top <= 0) return result;
+  const size_t count = std::min(logits.size(), static_cast<size_t>(top));
   std::vector<Token> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::partial_sort(order.begin(),

@@ -1,7 +1,6 @@
 #include "nexus/serve/answer_generator.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "nexus/base/clock.h"
@@ -31,7 +30,6 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
     if (text.empty()) return;
     answer.text += text;
     if (options.on_text) options.on_text(text, held);
-    std::move(held.begin(), held.end(), std::back_inserter(answer.logprobs));
     held.clear();
   };
   while (true) {

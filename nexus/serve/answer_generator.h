@@ -37,7 +37,6 @@ struct GeneratedAnswer {
   bool at_limit = false;         // cut off
   bool closed_at_limit = false;  // a grammar's text, steered to its end
   int sampled_tokens = 0;
-  std::vector<llm::LogprobRow> logprobs;       // those of on_text
   std::chrono::nanoseconds first_token_at{0};  // Clock::Monotonic()
 };
 

@@ -247,16 +247,17 @@ Result<ChatResult> ChatWorker::WriteWords(ChatJob& job,
   options.stop = request.stop;
   NEXUS_ASSIGN_OR_RETURN(options.grammar, FormatGrammar(request));
   options.top_logprobs = request.top_logprobs;
-  const auto logprobs_of = [&](std::span<const llm::LogprobRow> rows) {
-    if (request.top_logprobs < 0) return Json();
-    return LogprobsJson(
-        rows, [&](Token token) { return engine_->model().TokenText(token); });
-  };
+  ChatResult result;
+  if (request.top_logprobs >= 0) result.logprobs = Json::array();
   options.on_text = [&](std::string_view piece,
                         std::span<const llm::LogprobRow> rows) {
     ChatEvent event;
     event.text = piece;
-    event.logprobs = logprobs_of(rows);
+    if (request.top_logprobs >= 0) {
+      event.logprobs = LogprobsJson(
+          rows, [&](Token token) { return engine_->model().TokenText(token); });
+      for (const Json& row : event.logprobs) result.logprobs.push_back(row);
+    }
     job.Push(std::move(event));
   };
   NEXUS_ASSIGN_OR_RETURN(GeneratedAnswer answer,
@@ -264,9 +265,7 @@ Result<ChatResult> ChatWorker::WriteWords(ChatJob& job,
   job.ttft_ms = Milliseconds(answer.first_token_at - job.arrived_at);
   job.reply.role = "assistant";
   job.reply.content = answer.text;
-  ChatResult result;
   result.content = std::move(answer.text);
-  result.logprobs = logprobs_of(answer.logprobs);
   result.finish_reason = answer.at_limit ? "length" : "stop";
   result.usage.completion_tokens = answer.sampled_tokens;
   return result;

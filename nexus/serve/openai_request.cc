@@ -161,13 +161,12 @@ void ReadFormat(const Json& body, FieldReader* read, ChatRequest* request) {
 void ReadLogprobs(const Json& body, FieldReader* read, ChatRequest* request) {
   bool wanted = false;
   read->Read(body, "", "logprobs", &wanted);
-  if (wanted) request->top_logprobs = 0;
-  ReadTopLogprobs(body, read, request);
-  if (wanted) return;
-  if (request->top_logprobs > 0) {
+  const int count = ReadTopLogprobs(body, read);
+  if (wanted) {
+    request->top_logprobs = count;
+  } else if (count > 0) {
     read->Fail("top_logprobs", "needs `logprobs` to be true");
   }
-  request->top_logprobs = -1;
 }
 
 void ReadChatOnly(const Json& body, FieldReader* read, ChatRequest* request) {

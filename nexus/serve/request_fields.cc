@@ -102,11 +102,10 @@ void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request) {
   if (seed.has_value()) request->seed = static_cast<uint32_t>(*seed);
 }
 
-void ReadTopLogprobs(const Json& body, FieldReader* read,
-                     ChatRequest* request) {
+int ReadTopLogprobs(const Json& body, FieldReader* read) {
   std::optional<int64_t> count;
   read->ReadInteger(body, "top_logprobs", {0, kMaxTopLogprobs}, &count);
-  if (count.has_value()) request->top_logprobs = static_cast<int>(*count);
+  return static_cast<int>(count.value_or(0));
 }
 
 void ReadTokenLimit(const Json& body, const char* key, FieldReader* read,

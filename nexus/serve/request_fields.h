@@ -30,8 +30,8 @@ void ReadToolChoiceName(const Json& choice, std::string_view path,
 
 // temperature, top_p and seed.
 void ReadSampling(const Json& body, FieldReader* read, ChatRequest* request);
-// Where there is none, request->top_logprobs stays as it is.
-void ReadTopLogprobs(const Json& body, FieldReader* read, ChatRequest* request);
+// How many alternatives to each token; 0 where the field is absent.
+int ReadTopLogprobs(const Json& body, FieldReader* read);
 void ReadTokenLimit(const Json& body, const char* key, FieldReader* read,
                     ChatRequest* request);
 

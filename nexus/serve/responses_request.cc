@@ -249,12 +249,12 @@ void Refuse(const Json& body, FieldReader* read) {
 // Asked for by a count, or among what is to be included.
 void ReadLogprobs(const Json& body, FieldReader* read, ChatRequest* request) {
   const Json* include = read->FindArray(body, "", "include", kMaxMessages);
-  for (const Json& each : include == nullptr ? Json::array() : *include) {
-    if (each == "message.output_text.logprobs") request->top_logprobs = 0;
-  }
-  const bool included = request->top_logprobs == 0;
-  ReadTopLogprobs(body, read, request);
-  if (!included && request->top_logprobs == 0) request->top_logprobs = -1;
+  const bool included =
+      include != nullptr &&
+      std::find(include->begin(), include->end(),
+                "message.output_text.logprobs") != include->end();
+  const int count = ReadTopLogprobs(body, read);
+  if (included || count > 0) request->top_logprobs = count;
 }
 
 Json Echo(const Json& body, const ChatRequest& request) {
