@@ -280,6 +280,25 @@ Result<CompileReport> CompileBlocks(const CompileEnvironment& environment,
   return Compiler(environment, contexts, options).Run(jobs);
 }
 
+kv::BlockContents VariantContents(const CompileEnvironment& environment,
+                                  const VariantRequest& request,
+                                  const llm::KvRows& rows) {
+  kv::BlockContents contents;
+  contents.metadata.fingerprint = environment.fingerprint;
+  contents.metadata.kind = kv::BlockKind::kVariant;
+  contents.metadata.content =
+      kv::VariantContent(request.preceding, request.tokens);
+  contents.metadata.schema_hash = request.schema_hash;
+  contents.metadata.tool_name = request.tool_name;
+  contents.metadata.position =
+      static_cast<llm::Position>(request.preceding.size());
+  contents.tokens = request.tokens;
+  contents.layers = environment.access->layout().layers;
+  contents.k = rows.k;
+  contents.v = rows.v;
+  return contents;
+}
+
 Result<std::shared_ptr<const kv::KvBlock>> MakeVariant(
     const CompileEnvironment& environment, const VariantRequest& request) {
   if (environment.access == nullptr || environment.store == nullptr) {
@@ -290,19 +309,7 @@ Result<std::shared_ptr<const kv::KvBlock>> MakeVariant(
   NEXUS_ASSIGN_OR_RETURN(
       const llm::KvRows rows,
       environment.access->Read(request.sequence, begin, end));
-  kv::BlockContents contents;
-  contents.metadata.fingerprint = environment.fingerprint;
-  contents.metadata.kind = kv::BlockKind::kVariant;
-  contents.metadata.content =
-      kv::VariantContent(request.preceding, request.tokens);
-  contents.metadata.schema_hash = request.schema_hash;
-  contents.metadata.tool_name = request.tool_name;
-  contents.metadata.position = begin;
-  contents.tokens = request.tokens;
-  contents.layers = environment.access->layout().layers;
-  contents.k = rows.k;
-  contents.v = rows.v;
-  return environment.store->Put(contents);
+  return environment.store->Put(VariantContents(environment, request, rows));
 }
 
 }  // namespace nexus::compile

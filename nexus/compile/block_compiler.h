@@ -98,6 +98,12 @@ struct VariantRequest {
   std::string schema_hash;
 };
 
+// `rows`, the cells of request.tokens, as a file's contents: views of the rows,
+// the tokens and the access's layout. The environment needs no store.
+kv::BlockContents VariantContents(const CompileEnvironment& environment,
+                                  const VariantRequest& request,
+                                  const llm::KvRows& rows);
+
 // Stores the session's own cells of the block as an exact variant. kNotFound
 // when a sliding window has dropped some of them; kInvalidArgument when the
 // sequence is shorter.

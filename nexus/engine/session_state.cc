@@ -1,6 +1,7 @@
 // A session's exact cells, into a file and back.
 #include <utility>
 
+#include "nexus/compile/block_compiler.h"
 #include "nexus/engine/session.h"
 #include "nexus/kv/block_writer.h"
 
@@ -14,15 +15,11 @@ Status Session::SaveState(FileSystem& fs, const std::string& path) {
   }
   NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows, ReadCells(0, exact_count_));
   const auto tokens = std::span(tokens_).first(exact_count_);
-  kv::BlockContents contents;
-  contents.metadata.fingerprint = engine_->fingerprint(kv::BlockKind::kVariant);
-  contents.metadata.kind = kv::BlockKind::kVariant;
-  contents.metadata.content = kv::VariantContent({}, tokens);
+  kv::BlockContents contents = compile::VariantContents(
+      engine_->CompileEnvironmentFor(kv::BlockKind::kVariant, context_.get(),
+                                     access_.get()),
+      {.tokens = tokens}, rows);
   contents.metadata.recipe = "session";
-  contents.tokens = tokens;
-  contents.layers = access_->layout().layers;
-  contents.k = rows.k;
-  contents.v = rows.v;
   return kv::WriteBlockFile(fs, path, contents).status();
 }
 
