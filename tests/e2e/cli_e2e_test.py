@@ -93,6 +93,16 @@ class CliTest(unittest.TestCase):
     def blocks(self):
         return sorted(self.store.glob("*.nxb"))
 
+    def berths(self, count):
+        """A registry of as many tools, each with a description of its own."""
+        registry = self.dir / "berths.jsonl"
+        with registry.open("w") as file:
+            for i in range(count):
+                tool = {**REGISTRY[0], "name": f"book_berth_{i}"}
+                tool["description"] += f" Quay {i}, pier {i * 7}."
+                file.write(json.dumps(tool) + "\n")
+        return registry
+
 
 class RegistryTest(CliTest):
     def test_both_dialects_are_listed_with_token_counts(self):
@@ -188,12 +198,7 @@ class SpliceTest(CliTest):
             self.json("inspect", block)
 
     def test_ctrl_c_while_compiling_loses_nothing_and_a_rerun_goes_on(self):
-        registry = self.dir / "many.jsonl"
-        with registry.open("w") as file:
-            for i in range(6):
-                tool = json.loads(json.dumps(REGISTRY[0]))
-                tool["name"] = f"book_berth_{i}"
-                file.write(json.dumps(tool) + "\n")
+        registry = self.berths(6)
         args = ["--model", SMALL, "--store", self.store, "--tools", registry]
         process = subprocess.Popen(
             [BIN, "compile", *map(str, args)],
@@ -216,13 +221,7 @@ class SpliceTest(CliTest):
         self.assertEqual(rest["compiled"] + kept, 6)
 
     def test_ctrl_c_ends_the_embedding_of_a_long_registry(self):
-        registry = self.dir / "long.jsonl"
-        with registry.open("w") as file:
-            for i in range(4000):
-                tool = json.loads(json.dumps(REGISTRY[0]))
-                tool["name"] = f"book_berth_{i}"
-                tool["description"] += f" Quay {i}, pier {i * 7}. {self.store}"
-                file.write(json.dumps(tool) + "\n")
+        registry = self.berths(4000)
         process = subprocess.Popen(
             [BIN, "route", "a berth", "--tools", str(registry), "--threads", "1"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -60,6 +60,27 @@ class Folder:
         self.dir.cleanup()
 
 
+class HttpGateway:
+    """`nexus mcp` over HTTP, on a free port; `key` None: it wants none."""
+
+    def __init__(self, folder, *flags, key="a key"):
+        self.process = subprocess.Popen(
+            [BIN, "mcp", "--config", str(folder.config), "--http", "127.0.0.1:0",
+             *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=os.environ if key is None else {**os.environ, "NEXUS_API_KEY": key})
+        found = re.search(r"http://\S+:(\d+)/mcp$", self.process.stdout.readline())
+        self.url = found.group()
+        self.port = int(found.group(1))
+
+    def stop(self):
+        """Its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=ANSWER_S)
+        self.process.stdout.close()
+        return code
+
+
 class Client:
     """A raw client over stdio."""
 
@@ -430,19 +451,12 @@ class HttpTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = Folder()
-        cls.process = subprocess.Popen(
-            [BIN, "mcp", "--config", str(cls.folder.config), "--http", "127.0.0.1:0",
-             "--expose", "routed"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "NEXUS_API_KEY": "a key"})
-        line = cls.process.stdout.readline()
-        cls.port = int(re.search(r":(\d+)/mcp$", line).group(1))
+        cls.gateway = HttpGateway(cls.folder, "--expose", "routed")
+        cls.port = cls.gateway.port
 
     @classmethod
     def tearDownClass(cls):
-        cls.process.send_signal(signal.SIGTERM)
-        assert cls.process.wait(timeout=ANSWER_S) == 0
-        cls.process.stdout.close()
+        assert cls.gateway.stop() == 0
         cls.folder.close()
 
     def request(self, method, message=None, session=None, **headers):

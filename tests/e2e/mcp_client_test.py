@@ -7,9 +7,6 @@ scripts/fetch_mcp_client prints; scripts/test brings it.
 
 import contextlib
 import os
-import re
-import signal
-import subprocess
 import sys
 import unittest
 
@@ -28,7 +25,7 @@ from mcp import types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from gateway_e2e_test import ANSWER_S, BIN, Folder
+from gateway_e2e_test import ANSWER_S, BIN, Folder, HttpGateway
 
 
 class SdkTest(unittest.IsolatedAsyncioTestCase):
@@ -54,24 +51,17 @@ class SdkTest(unittest.IsolatedAsyncioTestCase):
 
     @contextlib.asynccontextmanager
     async def over_http(self, *flags):
-        process = subprocess.Popen(
-            [BIN, "mcp", "--config", str(self.folder.config), "--http", "127.0.0.1:0",
-             *flags],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "NEXUS_API_KEY": "a key"})
+        gateway = HttpGateway(self.folder, *flags)
         try:
-            url = re.search(r"http://\S+", process.stdout.readline()).group()
             async with httpx.AsyncClient(headers={"Authorization": "Bearer a key"},
                                          timeout=ANSWER_S) as http:
-                async with streamable_http_client(url, http_client=http) as (
+                async with streamable_http_client(gateway.url, http_client=http) as (
                         read, write, _):
                     async with mcp.ClientSession(
                             read, write, message_handler=self.on_message) as session:
                         yield session
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=ANSWER_S)
-            process.stdout.close()
+            gateway.stop()
 
     async def find_and_call(self, session):
         info = await session.initialize()

@@ -12,11 +12,9 @@ scripts/fetch_node_clients prints; scripts/test brings it.
 import http.client
 import http.server
 import json
-import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -137,18 +135,12 @@ class ServerTest(unittest.TestCase):
         cls.folder = Folder(suite={
             "command": sys.executable, "args": [str(HERE.parent / "conformance_server.py")]})
         # The suite can't send a key: on loopback none is needed.
-        cls.process = subprocess.Popen(
-            [BIN, "mcp", "--config", str(cls.folder.config), "--http", "127.0.0.1:0",
-             "--expose", "all"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = cls.process.stdout.readline()
-        cls.port = int(re.search(r":(\d+)/mcp$", line).group(1))
+        cls.gateway = HttpGateway(cls.folder, "--expose", "all", key=None)
+        cls.port = cls.gateway.port
 
     @classmethod
     def tearDownClass(cls):
-        cls.process.send_signal(signal.SIGTERM)
-        assert cls.process.wait(timeout=ANSWER_S) == 0
-        cls.process.stdout.close()
+        assert cls.gateway.stop() == 0
         cls.folder.close()
 
     def check(self, port, expected):

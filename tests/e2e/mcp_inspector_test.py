@@ -7,13 +7,11 @@ scripts/fetch_node_clients prints; scripts/test brings it.
 
 import json
 import os
-import re
-import signal
 import subprocess
 import unittest
 
 import node_clients
-from gateway_e2e_test import ANSWER_S, BIN, CACHE, Folder
+from gateway_e2e_test import ANSWER_S, BIN, CACHE, Folder, HttpGateway
 
 
 class InspectorTest(unittest.TestCase):
@@ -41,19 +39,9 @@ class InspectorTest(unittest.TestCase):
         return ["--config", str(config), "--server", "nexus"]
 
     def http(self, *flags):
-        process = subprocess.Popen(
-            [BIN, "mcp", "--config", str(self.folder.config), "--http", "127.0.0.1:0",
-             *flags],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, "NEXUS_API_KEY": "a key"})
-
-        def stop():
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(timeout=ANSWER_S), 0)
-            process.stdout.close()
-
-        self.addCleanup(stop)
-        self.url = re.search(r"http://\S+", process.stdout.readline()).group()
+        gateway = HttpGateway(self.folder, *flags)
+        self.addCleanup(lambda: self.assertEqual(gateway.stop(), 0))
+        self.url = gateway.url
         return ["--server-url", self.url, "--transport", "http", "--stored-auth-only",
                 "--header", "Authorization: Bearer a key"]
 
