@@ -4,6 +4,7 @@
 #   nexus_library(kv SOURCES block_reader.cc ... DEPS nexus_base nexus_llm)
 #   nexus_test(kv block_reader_test LABELS unit [SOURCES extra.cc] [DEPS ...])
 #   nexus_bench(simd int8_scan_bench)
+#   nexus_python_test(serving_test LABEL unit TIMEOUT 120)
 function(nexus_library part)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(nexus_${part} STATIC ${ARG_SOURCES})
@@ -50,6 +51,23 @@ function(nexus_test part name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# NAME.py of the folder, by the developer's Python. ENVIRONMENT as ctest has it.
+function(nexus_python_test name)
+  if(NOT NEXUS_DEVELOPER_MODE)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "ENVIRONMENT" ${ARGN})
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME ${name}
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+  set_tests_properties(${name} PROPERTIES
+    LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+  # The whole program on real weights: each run wants all cores.
+  if(ARG_LABEL STREQUAL "e2e")
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
 endfunction()
 
 function(nexus_bench part name)
