@@ -1,7 +1,7 @@
 # A fuzz target: PART/NAME.cc has LLVMFuzzerTestOneInput and ends the process when
 # what it is held to doesn't hold.
 #
-#   nexus_fuzz(net sse_fuzz [DEPS ...] [SEEDS file...])
+#   nexus_fuzz(net sse_fuzz [SEEDS file...])
 #
 # Its seeds are tests/fuzz/NAME/* and SEEDS. With the preset `fuzz` (clang) it is
 # driven by libFuzzer: scripts/fuzz. In all other builds it is a unit test that
@@ -10,13 +10,11 @@ function(nexus_fuzz part name)
   if(NOT NEXUS_DEVELOPER_MODE)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "DEPS;SEEDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SEEDS" ${ARGN})
   add_executable(${name} ${name}.cc)
-  target_link_libraries(${name} PRIVATE nexus_${part} ${ARG_DEPS} nexus_warnings
-    nexus_sanitize)
+  target_link_libraries(${name} PRIVATE nexus_${part} nexus_warnings nexus_sanitize)
   if(NEXUS_SANITIZE STREQUAL "fuzzer")
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set_property(GLOBAL APPEND PROPERTY nexus_fuzz_targets ${name})
     return()
   endif()
   target_sources(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc")

@@ -14,18 +14,14 @@ namespace nexus {
 
 // One file a process, in memory where there is /dev/shm; gone with the process.
 inline const std::string& FileWith(const uint8_t* data, size_t size) {
-  static const std::string path = [] {
-    const char* folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    const std::string name =
-        std::string(folder) + "/nexus-fuzz-" + std::to_string(getpid());
-    std::atexit([] {
-      for (const char* each : {"/dev/shm", "/tmp"}) {
-        unlink((std::string(each) + "/nexus-fuzz-" + std::to_string(getpid()))
-                   .c_str());
-      }
-    });
-    return name;
-  }();
+  struct OwnFile {
+    const std::string path =
+        std::string(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") +
+        "/nexus-fuzz-" + std::to_string(getpid());
+    ~OwnFile() { unlink(path.c_str()); }
+  };
+  static const OwnFile own;
+  const std::string& path = own.path;
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr || std::fwrite(data, 1, size, file) != size ||
       std::fclose(file) != 0) {
