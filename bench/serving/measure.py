@@ -51,9 +51,9 @@ def parse(arguments):
     return options
 
 
-def run_json(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+def output_of(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True,
+                          text=True).stdout
 
 
 def compiled_store(options):
@@ -159,11 +159,9 @@ def main(arguments):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options.out.mkdir(parents=True, exist_ok=True)
     options.out = options.out.resolve()
-    options.weights = subprocess.run(
-        [options.nexus, "pull", options.model], stdout=subprocess.PIPE, check=True,
-        text=True).stdout.strip()
-    tools = run_json(options.nexus, "tools", "--mcp", options.mcp, "--json")
-    tools = tools["tools"] if isinstance(tools, dict) else tools
+    options.weights = output_of(options.nexus, "pull", options.model).strip()
+    tools = json.loads(output_of(
+        options.nexus, "tools", "--mcp", options.mcp, "--json"))["tools"]
     path = options.out / "requests.jsonl"
     rows = report.read(path) if path.exists() else []
     arms = options.arms.split(",")

@@ -1,5 +1,5 @@
-# Shared by the scripts that bring a client written in Python for the end-to-end
-# tests: source it after common.sh.
+# Shared by the scripts that bring packages of Python, for the end-to-end tests and the
+# serving benchmark: source it after common.sh.
 
 # python_client FOLDER WHAT PACKAGE==VERSION...: installs the packages once, into a
 # folder of the cache, and prints the Python to run them with.
