@@ -309,8 +309,7 @@ void AddServeCommand(CLI::App* app, Action* action) {
                     "Don't bring the model's weights if they aren't here");
   command->add_option("--session-dir", flags->session_dir,
                       "Folder that keeps the conversations' cells when the "
-                      "server ends, for its "
-                      "next start");
+                      "server ends, for its next start");
   command->add_flag("!--no-idle", flags->idle_work,
                     "Do nothing for the next turn between requests");
   command->add_flag(
