@@ -22,7 +22,7 @@ if found.returncode != 0:
     sys.exit(77)
 LLAMA_SERVER = found.stdout.strip()
 
-from serve_e2e_test import BIN, MODEL, TOOLS, WEATHER, Server
+from serve_e2e_test import BIN, MODEL, TOOLS, Server
 
 
 class LlamaServer:

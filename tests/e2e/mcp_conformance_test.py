@@ -23,7 +23,7 @@ import time
 import unittest
 
 import node_clients
-from gateway_e2e_test import ANSWER_S, BIN, Client, Folder, text_of
+from gateway_e2e_test import Client, Folder, HttpGateway, text_of
 
 HERE = pathlib.Path(__file__).resolve()
 PREFIX = "suite__"
