@@ -167,6 +167,7 @@ std::string ArmName(const StudyArm& arm) {
   if (arm.share > 0) {
     name += " " + std::to_string(std::lround(100 * arm.share)) + " %";
   }
+  if (arm.min_run > 0) name += " /" + std::to_string(arm.min_run);
   if (!arm.storage.is_as_cached()) {
     name += " " + kv::BlockStorageName(arm.storage);
   }
@@ -185,6 +186,7 @@ Json CellToJson(const FidelityCell& cell) {
           {"contexts", cell.arm.contexts},
           {"storage", kv::BlockStorageName(cell.arm.storage)},
           {"shared", cell.arm.shared},
+          {"min_run", cell.arm.min_run},
           {"recompute_share", cell.recompute_share},
           {"runs", cell.runs},
           {"kl_mean", cell.kl_mean},

@@ -279,6 +279,7 @@ class Study {
     if (arm.policy == kv::RepairPolicy::kDeviation) {
       NEXUS_ASSIGN_OR_RETURN(input.deviation, TokenDrift(*input.block, truth));
     }
+    if (arm.min_run > 0) input.min_run = arm.min_run;
     options.study = &input;
     TrialArm result;
     result.arm = arm;
@@ -303,13 +304,14 @@ class Study {
     const std::span<const float> sensitivity =
         options.study->block->sensitivity();
     if (sensitivity.empty()) return 0.0;
-    NEXUS_ASSIGN_OR_RETURN(
-        const kv::RecomputePlan plan,
-        kv::PlanRecompute({.policy = *options.policy,
-                           .token_count = options.study->block->token_count(),
-                           .share = options.recompute_share,
-                           .sensitivity = sensitivity,
-                           .deviation = options.study->deviation}));
+    kv::PlanRequest request = {
+        .policy = *options.policy,
+        .token_count = options.study->block->token_count(),
+        .share = options.recompute_share,
+        .sensitivity = sensitivity};
+    options.study->FillIn(&request);
+    NEXUS_ASSIGN_OR_RETURN(const kv::RecomputePlan plan,
+                           kv::PlanRecompute(request));
     double sum = 0;
     for (const kv::PlanRun& run : plan.runs) {
       if (run.kind != kv::RunKind::kSplice) continue;

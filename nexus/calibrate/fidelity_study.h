@@ -36,6 +36,8 @@ struct StudyArm {
   double shared = 0;
   // How the block's rows are stored: the store's block, written anew.
   kv::BlockStorage storage = {};
+  // Shortest run of tokens that is decoded again; 0: the planner's own.
+  int min_run = 0;
 
   friend bool operator==(const StudyArm&, const StudyArm&) = default;
 };

@@ -23,7 +23,11 @@ StudyOptions SmallStudy() {
   options.arms = {{kv::RepairPolicy::kNone, 0, 2},
                   {kv::RepairPolicy::kSensitivity, 0.5, 2},
                   {kv::RepairPolicy::kDeviation, 0.5, 2},
-                  {kv::RepairPolicy::kNone, 0, 2, 0.5}};
+                  {kv::RepairPolicy::kNone, 0, 2, 0.5},
+                  {.policy = kv::RepairPolicy::kSensitivity,
+                   .share = 0.5,
+                   .contexts = 2,
+                   .min_run = 1}};
   return options;
 }
 
@@ -67,6 +71,10 @@ TEST_F(FidelityStudyTest, MeasuresEveryArmOfEveryTrialOnce) {
     // From the conversation's own half, with nothing decoded again.
     EXPECT_EQ(trial.arms[4].arm.shared, 0.5);
     EXPECT_EQ(trial.arms[4].recompute_share, 0);
+    // The same share in single tokens, which picks the highest of the profile.
+    EXPECT_NEAR(trial.arms[5].recompute_share, 0.5, 0.01);
+    EXPECT_GT(trial.arms[5].runs, trial.arms[2].runs);
+    EXPECT_LT(trial.arms[5].predicted, trial.arms[2].predicted);
   }
   // Blocks of the conversation are nobody else's: only the compiled ones stay.
   ASSERT_OK_AND_ASSIGN(const auto stored, tiny_->engine().store()->List());

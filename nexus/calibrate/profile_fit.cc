@@ -30,7 +30,7 @@ class Fitter {
       : shared_(shared) {
     for (const FidelityCell& cell : cells) {
       if (cell.noise || cell.arm.shared != shared ||
-          !cell.arm.storage.is_as_cached() ||
+          !cell.arm.storage.is_as_cached() || cell.arm.min_run > 0 ||
           (shared == 0 && cell.arm.contexts != contexts) ||
           cell.arm.policy == kv::RepairPolicy::kDeviation) {
         continue;

@@ -17,6 +17,7 @@ Json ArmToJson(const TrialArm& arm) {
     json["contexts"] = arm.arm.contexts;
     json["storage"] = kv::BlockStorageName(arm.arm.storage);
     json["shared"] = arm.arm.shared;
+    json["min_run"] = arm.arm.min_run;
     json["recompute_share"] = arm.recompute_share;
     json["runs"] = arm.runs;
     json["ttft_ms"] = arm.ttft_ms;
@@ -39,9 +40,12 @@ TrialArm ArmFromJson(const Json& json) {
     const auto storage =
         kv::ParseBlockStorage(json.value("storage", std::string("f16")));
     if (!storage.has_value()) throw std::runtime_error("unknown storage");
-    arm.arm = {*policy, json.at("share").get<double>(),
-               json.at("contexts").get<int>(), json.value("shared", 0.0),
-               *storage};
+    arm.arm = {*policy,
+               json.at("share").get<double>(),
+               json.at("contexts").get<int>(),
+               json.value("shared", 0.0),
+               *storage,
+               json.value("min_run", 0)};
     arm.recompute_share = json.at("recompute_share").get<double>();
     arm.runs = json.at("runs").get<int>();
     arm.ttft_ms = json.at("ttft_ms").get<double>();

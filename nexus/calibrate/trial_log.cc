@@ -32,6 +32,7 @@ Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
     if (!arm.storage.is_as_cached()) {
       fields.push_back(kv::BlockStorageName(arm.storage));
     }
+    if (arm.min_run > 0) fields.push_back({{"min_run", arm.min_run}});
     arms.push_back(std::move(fields));
   }
   // Depths and tools may grow from run to run: a trial doesn't depend on which

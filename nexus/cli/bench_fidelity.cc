@@ -1,4 +1,5 @@
 // nexus bench fidelity: KL and top-1 of spliced contexts against full prefill.
+#include <charconv>
 #include <cstdio>
 
 #include "nexus/calibrate/fidelity_cells.h"
@@ -37,10 +38,21 @@ bool ParsePercent(const std::string& text, double* percent) {
   return !text.empty() && *end == '\0' && *percent > 0 && *percent < 100;
 }
 
-// "sensitivity:15", "none@50" -> policy, share, shared history. `none` and
-// `full` have no share.
+// "sensitivity:15", "sensitivity:15/1", "none@50" -> policy, share, shortest
+// run, shared history. `none` and `full` have no share.
 Result<StudyArm> ParseArm(const std::string& text) {
-  const std::string whole = text.substr(0, text.find('@'));
+  std::string whole = text.substr(0, text.find('@'));
+  const bool has_history = whole.size() < text.size();
+  const std::string history = has_history ? text.substr(whole.size() + 1) : "";
+  int min_run = 0;
+  bool run_fits = true;
+  if (const size_t slash = whole.find('/'); slash != std::string::npos) {
+    const auto [end, error] = std::from_chars(
+        whole.data() + slash + 1, whole.data() + whole.size(), min_run);
+    run_fits = error == std::errc() && end == whole.data() + whole.size() &&
+               min_run >= 1 && min_run <= 1024;
+    whole.resize(slash);
+  }
   const size_t colon = whole.find(':');
   const auto policy = kv::ParseRepairPolicy(whole.substr(0, colon));
   StudyArm arm;
@@ -49,24 +61,25 @@ Result<StudyArm> ParseArm(const std::string& text) {
   const bool share_fits = colon == std::string::npos ||
                           ParsePercent(whole.substr(colon + 1), &percent);
   const bool shared_fits =
-      whole.size() == text.size() ||
-      (ParsePercent(text.substr(whole.size() + 1), &shared) &&
-       policy != kv::RepairPolicy::kSensitivity);
+      !has_history || (ParsePercent(history, &shared) &&
+                       policy != kv::RepairPolicy::kSensitivity);
   const bool needs_share =
       policy.has_value() && *policy != kv::RepairPolicy::kNone;
   if (!policy.has_value() || *policy == kv::RepairPolicy::kFull ||
       needs_share != (colon != std::string::npos) || !share_fits ||
-      !shared_fits) {
+      !shared_fits || !run_fits) {
     return InvalidArgumentError(
         "--arms: '" + text +
         "' isn't an arm; expected none, or suffix, head, sensitivity, "
         "head-tail or deviation with a percentage between 0 and 100, as in "
-        "sensitivity:15; @50 behind one that isn't sensitivity takes the cells "
-        "from the conversation when it had half of its tokens");
+        "sensitivity:15; /1 behind it decodes runs of one token and more; @50 "
+        "behind one that isn't sensitivity takes the cells from the "
+        "conversation when it had half of its tokens");
   }
   arm.policy = *policy;
   arm.share = percent / 100;
   arm.shared = shared / 100;
+  arm.min_run = min_run;
   return arm;
 }
 

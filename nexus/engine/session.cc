@@ -238,17 +238,14 @@ Status Session::SpliceBlock(const PromptPlan& plan,
   const std::shared_ptr<const kv::KvBlock>& block = source.block;
   const auto position = static_cast<llm::Position>(tokens_.size());
   if (!choice.note.empty()) report->reasons.push_back(choice.note);
-  NEXUS_ASSIGN_OR_RETURN(
-      const kv::RecomputePlan repair,
-      kv::PlanRecompute(
-          {.policy = choice.policy,
-           .token_count = static_cast<int>(plan.block.size()),
-           .depth = choice.curve_depth,
-           .share = choice.share,
-           .sensitivity = block->sensitivity(),
-           .deviation = options.study != nullptr
-                            ? std::span<const float>(options.study->deviation)
-                            : std::span<const float>()}));
+  kv::PlanRequest request = {.policy = choice.policy,
+                             .token_count = static_cast<int>(plan.block.size()),
+                             .depth = choice.curve_depth,
+                             .share = choice.share,
+                             .sensitivity = block->sensitivity()};
+  if (options.study != nullptr) options.study->FillIn(&request);
+  NEXUS_ASSIGN_OR_RETURN(const kv::RecomputePlan repair,
+                         kv::PlanRecompute(request));
   if (repair.share >= 1.0) {
     return UnimplementedError(
         "splice: at depth " + std::to_string(position) +
@@ -277,6 +274,7 @@ Status Session::SpliceBlock(const PromptPlan& plan,
   report->block_samples = block->metadata().context_count;
   report->shared_history = source.shared;
   report->block_file = block->path();
+  spliced_block_ = block;
   // exact_count_ stays where the block begins: nothing behind it is exact.
   tokens_.insert(tokens_.end(), plan.block.begin(), plan.block.end());
   return Status::Ok();
@@ -301,6 +299,7 @@ Result<std::shared_ptr<const kv::KvBlock>> Session::FindPinned(
 
 Result<TierReport> Session::Prepare(const PromptPlan& plan,
                                     const PrepareOptions& options) {
+  spliced_block_.reset();
   if (!plan.pieces.empty()) {
     block_decoded_ = false;
     return PrepareList(*this, plan, options);

@@ -31,10 +31,20 @@
 
 namespace nexus::engine {
 
-// What a study puts in the place of the store's block and its profile.
+// What a study or an audit puts in the place of the store's block.
 struct StudyInput {
   std::shared_ptr<const kv::KvBlock> block;
   std::vector<float> deviation;  // kv::PlanRequest::deviation; may be empty
+  // Of kv::PlanRequest: unset means its own. 1 picks tokens one by one.
+  std::optional<int> min_run;
+
+  void FillIn(kv::PlanRequest* request) const {
+    request->deviation = deviation;
+    if (min_run.has_value()) {
+      request->min_run = *min_run;
+      if (*min_run == 1) request->merge_gap = 0;
+    }
+  }
 };
 
 struct PrepareOptions {
@@ -81,6 +91,11 @@ class Session {
   size_t exact_count() const { return exact_count_; }
   // How many of the first of these tokens the session holds exactly.
   size_t ExactPrefix(std::span<const llm::Token> tokens) const;
+
+  // What the last Prepare spliced as its one block; null: nothing, or a list.
+  const std::shared_ptr<const kv::KvBlock>& spliced_block() const {
+    return spliced_block_;
+  }
 
   // Drops everything from `count` tokens on.
   Status TruncateTo(size_t count);
@@ -169,6 +184,7 @@ class Session {
   std::vector<llm::Token> tokens_;
   size_t exact_count_ = 0;
   bool block_decoded_ = false;  // as text, by the last Prepare; not yet learned
+  std::shared_ptr<const kv::KvBlock> spliced_block_;
   // By the hash of their tokens.
   std::map<Sha256Digest, std::shared_ptr<const kv::KvBlock>> pinned_;
   ConversationBlocks conversation_;
