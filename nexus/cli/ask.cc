@@ -241,12 +241,12 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   if (!result.ok()) return Fail(result.status());
 
   // Before anything else comes into the session.
-  constexpr size_t kAuditedTokens = 64;
-  const auto behind = (*session)->tokens().subspan(
-      std::min((*session)->tokens().size(), result->plan.TokenCount()));
-  const std::vector<llm::Token> generated(
-      behind.begin(), behind.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                           behind.size(), kAuditedTokens)));
+  const engine::AuditRequest audited = {
+      .plan = result->plan,
+      .tier = result->tier,
+      .block = (*session)->spliced_block(),
+      .generated = engine::AnsweredTokens(**session, result->plan),
+      .budget = prepare->budget};
 
   Json object = ResultJson(flags, *result);
   if (!result->tool.has_value()) {
@@ -326,8 +326,10 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
       }
     }
   }
-  if (IsAuditDue(**engine, *result, flags.audit)) {
-    object["audit"] = AuditAnswer(**engine, *result, generated, *prepare, show);
+  if ((*engine)->store() != nullptr &&
+      engine::CountTowardsAudit(*(*engine)->store(), result->tier,
+                                flags.audit)) {
+    object["audit"] = AuditAnswer(**engine, audited, show);
   }
   if (flags.mode == "schema" && !object.contains("learned")) {
     object["learned"] = Learn(**session, *result, show);

@@ -36,6 +36,7 @@ struct ServeFlags {
   int deadline_s = 600;
   int max_body_mb = 4;
   int drain_s = 30;
+  int audit = 0;
   bool idle_work = true;
   bool pull = true;
   std::string session_dir;
@@ -78,6 +79,26 @@ void NoteSessions(const char* what, const serve::SessionStoreReport& report) {
 void LogRequest(const serve::RequestRecord& record) {
   Log(LogLevel::kInfo, LogIsJson() ? "request" : OneLine(ToText(record)),
       ToJson(record));
+}
+
+void LogAudit(const serve::AuditOutcome& outcome) {
+  Json fields = {{"id", outcome.request_id}, {"tool", outcome.tool}};
+  if (!outcome.report.ok()) {
+    const std::string why = outcome.report.status().ToString();
+    fields["error"] = why;
+    Log(LogLevel::kWarn, OneLine("no audit of " + outcome.tool + ": " + why),
+        fields);
+    return;
+  }
+  const engine::AuditReport& report = *outcome.report;
+  fields["kl_mean"] = report.kl_mean;
+  fields["top1"] = report.top1;
+  fields["positions"] = report.positions;
+  fields["demoted"] = report.broke_budget;
+  fields["verdict"] = report.verdict;
+  const std::string done = report.broke_budget ? "demoted " : "audited ";
+  Log(report.broke_budget ? LogLevel::kWarn : LogLevel::kInfo,
+      OneLine(done + outcome.tool + ": " + report.verdict), fields);
 }
 
 std::function<size_t()> ConnectionCount(const net::HttpServer& server) {
@@ -204,6 +225,11 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   chat_options.sessions.max_sessions = flags.sessions;
   chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
   chat_options.idle_work = flags.idle_work;
+  chat_options.audit_every = flags.audit;
+  chat_options.on_audit = [&](const serve::AuditOutcome& outcome) {
+    metrics.ObserveAudit(outcome);
+    LogAudit(outcome);
+  };
   serve::RequestLog requests(LogRequest);
   chat_options.on_outcome = [&](const serve::ChatOutcome& outcome) {
     metrics.ObserveChat(outcome);
@@ -312,6 +338,13 @@ void AddServeCommand(CLI::App* app, Action* action) {
                       "server ends, for its next start");
   command->add_flag("!--no-idle", flags->idle_work,
                     "Do nothing for the next turn between requests");
+  command
+      ->add_option("--audit", flags->audit,
+                   "Prefill one spliced answer in N again, when nobody waits, "
+                   "and demote what broke its budget; 0: none")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   command->add_flag(
       "!--no-learn", globals->learn,
       "Don't fold what is decoded as text into the stored blocks");

@@ -96,52 +96,93 @@ bool BreaksBudget(const AuditTally& tally, const BudgetLimits& limits) {
          (tally.KlMean() > limits.kl_mean || tally.Top1() < limits.top1);
 }
 
-Result<AuditReport> AuditSplice(const Engine& engine,
-                                const AuditRequest& request) {
-  if (request.plan == nullptr || request.generated.empty()) {
-    return InvalidArgumentError("audit: the answer has no tokens to compare");
-  }
-  NEXUS_RETURN_IF_ERROR(engine.store_status());
-  const int cells =
-      static_cast<int>(request.plan->TokenCount() + request.generated.size()) +
-      64;
-  NEXUS_ASSIGN_OR_RETURN(auto session, Session::Create(&engine, cells));
-  NEXUS_RETURN_IF_ERROR(
-      session->Prepare(*request.plan, {.tier = Tier::kPrefill}).status());
-  NEXUS_ASSIGN_OR_RETURN(const FidelityReference reference,
-                         ReferenceOf(*session, request.generated));
+bool CountTowardsAudit(kv::BlockStore& store, const TierReport& tier,
+                       int every) {
+  if (every <= 0 || tier.tier != Tier::kSplice) return false;
+  constexpr const char* kCounter = "answers-since-audit";
+  const int count = Number(store, kCounter) + 1;
+  const bool due = count >= every;
+  const Status kept =
+      store.PutSetting(kCounter, std::to_string(due ? 0 : count));
+  return due || !kept.ok();
+}
 
-  NEXUS_RETURN_IF_ERROR(session->TruncateTo(request.plan->history.size()));
-  PrepareOptions options = request.prepare;
-  options.tier = Tier::kSplice;
+std::vector<llm::Token> AnsweredTokens(const Session& session,
+                                       const PromptPlan& plan) {
+  // More says little: an answer's later tokens follow from its first.
+  constexpr size_t kCompared = 64;
+  const auto tokens = session.tokens();
+  const auto behind =
+      tokens.subspan(std::min(tokens.size(), plan.TokenCount()));
+  const auto first = behind.first(std::min(behind.size(), kCompared));
+  return {first.begin(), first.end()};
+}
+
+namespace {
+
+Result<AuditReport> Compare(Session& session, const AuditRequest& request) {
+  NEXUS_RETURN_IF_ERROR(
+      session.Prepare(request.plan, {.tier = Tier::kPrefill}).status());
+  NEXUS_ASSIGN_OR_RETURN(const FidelityReference reference,
+                         ReferenceOf(session, request.generated));
+
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(request.plan.history.size()));
+  const StudyInput same = {.block = request.block};
+  PrepareOptions options = {.tier = Tier::kSplice};
+  options.policy = kv::ParseRepairPolicy(request.tier.policy);
+  options.recompute_share = request.tier.recompute_share;
+  options.study = &same;
   NEXUS_ASSIGN_OR_RETURN(const TierReport spliced,
-                         session->Prepare(*request.plan, options));
+                         session.Prepare(request.plan, options));
   if (spliced.tier != Tier::kSplice) {
     return UnavailableError(
         "audit: the splice can't be repeated" +
         (spliced.reasons.empty() ? "" : ": " + spliced.reasons.back()));
   }
   NEXUS_ASSIGN_OR_RETURN(const FidelityStats stats,
-                         CompareWithReference(*session, reference));
+                         CompareWithReference(session, reference));
   AuditReport report;
   report.kl_mean = stats.KlMean();
   report.top1 = stats.Top1();
   report.positions = static_cast<int>(stats.kl.size());
+  return report;
+}
+
+}  // namespace
+
+Result<AuditReport> AuditSplice(const Engine& engine,
+                                const AuditRequest& request) {
+  if (request.generated.empty()) {
+    return InvalidArgumentError("audit: the answer has no tokens to compare");
+  }
+  if (request.block == nullptr) {
+    return InvalidArgumentError("audit: the answer wasn't spliced");
+  }
+  NEXUS_RETURN_IF_ERROR(engine.store_status());
+  const int cells =
+      static_cast<int>(request.plan.TokenCount() + request.generated.size()) +
+      64;
+  NEXUS_ASSIGN_OR_RETURN(auto session, Session::Create(&engine, cells));
+  if (request.on_context) request.on_context(&session->context());
+  Result<AuditReport> compared = Compare(*session, request);
+  if (request.on_context) request.on_context(nullptr);
+  NEXUS_RETURN_IF_ERROR(compared.status());
+  AuditReport report = *std::move(compared);
 
   kv::BlockStore& store = *engine.store();
-  const kv::BlockKey schema = engine.SchemaKey(request.plan->block);
+  const kv::BlockKey schema = engine.SchemaKey(request.plan.block);
   const std::string name = TallyName(schema);
   AuditTally tally = TallyFromText(Setting(store, name));
   tally.Add(report);
   NEXUS_RETURN_IF_ERROR(store.PutSetting(name, DumpJson(TallyToJson(tally))));
   const double noise =
       engine.profile() != nullptr ? engine.profile()->noise_kl : 0;
-  const BudgetLimits limits = LimitsOf(request.prepare.budget, noise);
+  const BudgetLimits limits = LimitsOf(request.budget, noise);
   report.broke_budget = BreaksBudget(tally, limits);
   report.verdict = Verdict(tally, limits);
   if (report.broke_budget) {
     NEXUS_RETURN_IF_ERROR(
-        Demote(store, schema, spliced.block_samples, report.verdict));
+        Demote(store, schema, request.tier.block_samples, report.verdict));
   }
   return report;
 }

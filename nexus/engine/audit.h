@@ -1,20 +1,22 @@
 // Audit: was a spliced answer as near to full prefill as its budget says?
 //
 // After an answer, when nobody waits, the same prompt is prefilled as text in a
-// session of its own and both are fed the tokens that were generated. What is
-// found is added up for each schema, in the store's settings; a schema whose
-// splices break their budget is demoted: from then on it is prefilled, with the
-// reason, until it is compiled anew or has learned as many samples again as it
-// had (each of those prefills teaches one, unless the block is of a storage
-// that doesn't learn). Splices from the conversation itself aren't audited: a
-// fresh session can't repeat them. When several schemas of a model are demoted,
-// so is the model, until they are lifted.
+// session of its own, the same block is spliced with the same repair, and both
+// are fed the tokens that were generated. What is found is added up for each
+// schema, whether its cells were compiled or the conversation's own, in the
+// store's settings; a schema whose splices break their budget is demoted: from
+// then on it is prefilled, with the reason, until it is compiled anew or has
+// learned as many samples again as it had (each of those prefills teaches one,
+// unless the block is of a storage that doesn't learn). When several schemas of
+// a model are demoted, so is the model, until they are lifted.
 #ifndef NEXUS_ENGINE_AUDIT_H_
 #define NEXUS_ENGINE_AUDIT_H_
 
-#include <span>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nexus/base/json.h"
 #include "nexus/base/result.h"
@@ -53,15 +55,33 @@ AuditTally TallyFromText(std::string_view text);
 inline constexpr int kJudgedPositions = 100;
 bool BreaksBudget(const AuditTally& tally, const BudgetLimits& limits);
 
+// Whether this is the `every`-th spliced answer since the last audit; the count
+// is kept in the store, across programs. Never for `every` 0, an answer that
+// wasn't spliced, or a list. A store that can't count (full disk) audits now
+// rather than never.
+bool CountTowardsAudit(kv::BlockStore& store, const TierReport& tier,
+                       int every);
+
+// One spliced answer: all that is needed to splice it again.
 struct AuditRequest {
-  const PromptPlan* plan = nullptr;
-  std::span<const llm::Token> generated;  // the arguments' tokens
-  PrepareOptions prepare;                 // as the answer was prepared
+  PromptPlan plan;
+  TierReport tier;                           // of its Prepare
+  std::shared_ptr<const kv::KvBlock> block;  // Session::spliced_block
+  std::vector<llm::Token> generated;         // AnsweredTokens
+  Budget budget = Budget::kBalanced;
+  // Told when the audit's context is there, and with null before it goes: for
+  // whoever wants to cancel what it does.
+  std::function<void(llm::Context*)> on_context;
 };
 
+// The first of the tokens behind the plan's: what an audit compares.
+std::vector<llm::Token> AnsweredTokens(const Session& session,
+                                       const PromptPlan& plan);
+
 // Adds the outcome to the schema's tally and demotes where needed. Takes one
-// prefill and one splice. kInvalidArgument: nothing was generated;
-// kUnavailable: the splice can't be had again (the block was evicted).
+// prefill and one splice, in a context of its own. kInvalidArgument: nothing
+// was generated, or nothing spliced; kUnavailable: the splice can't be had
+// again; kCancelled.
 Result<AuditReport> AuditSplice(const Engine& engine,
                                 const AuditRequest& request);
 

@@ -11,6 +11,7 @@
 namespace nexus::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 AuditReport Found(double kl, double top1, int positions) {
@@ -80,10 +81,16 @@ class AuditTest : public ::testing::Test {
     options_.budget = Budget::kStrict;
   }
 
+  AuditRequest Request(const TierReport& tier) {
+    return {.plan = plan_,
+            .tier = tier,
+            .block = session_->spliced_block(),
+            .generated = {5, 6, 7, 8},
+            .budget = options_.budget};
+  }
   Result<AuditReport> Audit() {
-    return AuditSplice(
-        tiny_->engine(),
-        {.plan = &plan_, .generated = generated_, .prepare = options_});
+    NEXUS_ASSIGN_OR_RETURN(const TierReport tier, Splice());
+    return AuditSplice(tiny_->engine(), Request(tier));
   }
 
   // A text prefill of the plan, folded into its block.
@@ -104,12 +111,9 @@ class AuditTest : public ::testing::Test {
   PromptPlan plan_;
   std::unique_ptr<Session> session_;
   PrepareOptions options_;
-  const std::vector<llm::Token> generated_ = {5, 6, 7, 8};
 };
 
 TEST_F(AuditTest, ABrokenBudgetDemotesTheBlockUntilItIsLifted) {
-  ASSERT_OK_AND_ASSIGN(const TierReport before, Splice());
-  ASSERT_EQ(before.tier, Tier::kSplice);
   ASSERT_OK_AND_ASSIGN(const AuditReport report, Audit());
   EXPECT_EQ(report.positions, 4);
   EXPECT_GT(report.kl_mean, 0);
@@ -127,10 +131,7 @@ TEST_F(AuditTest, ABrokenBudgetDemotesTheBlockUntilItIsLifted) {
 }
 
 TEST_F(AuditTest, CompilingAnewLiftsADemotion) {
-  ASSERT_OK(AuditSplice(
-                tiny_->engine(),
-                {.plan = &plan_, .generated = generated_, .prepare = options_})
-                .status());
+  ASSERT_OK(Audit().status());
   EXPECT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
   ASSERT_OK(
       CompileTools(tiny_->engine(), {&tool_, 1}, {.recompile = true}).status());
@@ -183,15 +184,70 @@ TEST_F(AuditTest, SeveralDemotedBlocksDemoteTheModel) {
   EXPECT_THAT(status.message(), HasSubstr("3 schemas of this model"));
 }
 
-TEST_F(AuditTest, AnEvictedBlockIsSaidNotGuessed) {
-  ASSERT_OK_AND_ASSIGN(const schema::ToolSchema other,
-                       Result<schema::ToolSchema>(testing::SampleTool(9)));
-  ASSERT_OK_AND_ASSIGN(plan_.block, tiny_->engine().planner().BlockTokens(
-                                        {&other, 1}, ArgumentMode::kSchema));
-  const Status status = Audit().status();
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_EQ(AuditSplice(tiny_->engine(), {.plan = &plan_}).status().code(),
+TEST_F(AuditTest, ABlockThatWasEvictedSinceIsStillAudited) {
+  ASSERT_OK_AND_ASSIGN(const TierReport tier, Splice());
+  ASSERT_OK(tiny_->engine().store()->Remove(
+      tiny_->engine().SpliceKey(plan_.block, kDefaultCompileContexts)));
+  ASSERT_OK_AND_ASSIGN(const AuditReport report,
+                       AuditSplice(tiny_->engine(), Request(tier)));
+  EXPECT_GT(report.kl_mean, 0);
+}
+
+TEST_F(AuditTest, SplicesFromTheConversationAreAudited) {
+  ASSERT_OK(session_->Prepare(plan_, {.tier = Tier::kPrefill}).status());
+  ASSERT_OK(session_->Remember(plan_, tool_).status());
+  std::vector<llm::ChatMessage> messages =
+      testing::SampleConversation("A berth for the Ida");
+  messages.push_back({.role = "assistant", .content = "Berth nine."});
+  messages.push_back({.role = "user", .content = "And one for the Marie."});
+  ASSERT_OK_AND_ASSIGN(
+      plan_, tiny_->engine().planner().PlanCall(
+                 messages, {&tool_, 1}, ArgumentMode::kSchema, tool_.name));
+  ASSERT_OK_AND_ASSIGN(const TierReport tier, Splice());
+  ASSERT_GT(tier.shared_history, 0);
+  ASSERT_OK_AND_ASSIGN(const AuditReport report,
+                       AuditSplice(tiny_->engine(), Request(tier)));
+  EXPECT_GT(report.kl_mean, 0);
+  EXPECT_FALSE(CheckDemotion(*tiny_->engine().store(), Key()).ok());
+}
+
+TEST_F(AuditTest, OnlyASpliceWithAnAnswerIsAudited) {
+  ASSERT_OK_AND_ASSIGN(const TierReport spliced, Splice());
+  AuditRequest request = Request(spliced);
+  request.generated.clear();
+  EXPECT_EQ(AuditSplice(tiny_->engine(), request).status().code(),
             StatusCode::kInvalidArgument);
+  ASSERT_OK_AND_ASSIGN(const TierReport prefilled,
+                       session_->Prepare(plan_, {.tier = Tier::kPrefill}));
+  EXPECT_EQ(AuditSplice(tiny_->engine(), Request(prefilled)).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(AuditTest, CancellingItsContextEndsIt) {
+  ASSERT_OK_AND_ASSIGN(const TierReport tier, Splice());
+  AuditRequest request = Request(tier);
+  std::vector<bool> told;
+  request.on_context = [&](llm::Context* context) {
+    told.push_back(context != nullptr);
+    if (context != nullptr) context->Cancel();
+  };
+  EXPECT_EQ(AuditSplice(tiny_->engine(), request).status().code(),
+            StatusCode::kCancelled);
+  EXPECT_THAT(told, ElementsAre(true, false));
+  EXPECT_OK(CheckDemotion(*tiny_->engine().store(), Key()));
+}
+
+TEST_F(AuditTest, OneSplicedAnswerInNIsDue) {
+  kv::BlockStore& store = *tiny_->engine().store();
+  TierReport spliced;
+  spliced.tier = Tier::kSplice;
+  std::vector<bool> due;
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(CountTowardsAudit(store, TierReport(), 3));
+    EXPECT_FALSE(CountTowardsAudit(store, spliced, 0));
+    due.push_back(CountTowardsAudit(store, spliced, 3));
+  }
+  EXPECT_THAT(due, ElementsAre(false, false, true, false, false, true));
 }
 
 }  // namespace

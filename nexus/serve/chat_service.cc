@@ -67,6 +67,9 @@ ChatService::ChatService(const engine::Engine* engine, ToolRouter* router,
               {.prepare = options_.prepare,
                .call_tokens = options_.call_tokens,
                .found_tools = options_.hybrid.found}),
+      audits_(engine, {.every = options_.audit_every,
+                       .budget = options_.prepare.budget,
+                       .on_audit = options_.on_audit}),
       scheduler_(options_.scheduler) {}
 
 ChatService::~ChatService() { Stop(); }
@@ -145,17 +148,24 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
     }
     return fail(answer.status());
   }
+  audits_.Note(*job, session);
   Finish(*job, *std::move(answer));
-  if (!options_.idle_work) return;
+  if (options_.idle_work || audits_.waiting() > 0) SetIdle(job);
+}
+
+void ChatService::SetIdle(const std::shared_ptr<ChatJob>& job) {
   scheduler_.SetIdle(job->key, [this, job](Ticket& own) {
     HeldSession* mine = sessions_.Find(job->lease);
-    if (mine == nullptr) return true;
-    llm::Context& context = mine->session->context();
-    own.SetInterrupt([&context] { context.Cancel(); });
-    // What can't be prepared is prefilled by the next request.
-    [[maybe_unused]] const Status ignored = Idle(*job, *mine->session, own);
-    own.SetInterrupt({});
-    context.ResetCancel();
+    if (options_.idle_work && mine != nullptr) {
+      llm::Context& context = mine->session->context();
+      own.SetInterrupt([&context] { context.Cancel(); });
+      // What can't be prepared is prefilled by the next request.
+      [[maybe_unused]] const Status ignored =
+          PrepareNext(*job, *mine->session, own);
+      own.SetInterrupt({});
+      context.ResetCancel();
+    }
+    audits_.Run(own);
     return !own.is_cancelled();
   });
 }
@@ -209,8 +219,8 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
   job.Push(std::move(event));
 }
 
-Status ChatService::Idle(const ChatJob& job, engine::Session& session,
-                         Ticket& ticket) {
+Status ChatService::PrepareNext(const ChatJob& job, engine::Session& session,
+                                Ticket& ticket) {
   // The whole list stays in its place: what comes next stands behind it.
   if (!job.plan.pieces.empty()) return engine::StoreList(session, job.plan);
   std::vector<ChatMessage> messages = job.request.messages;

@@ -3,7 +3,7 @@
 //
 //   caller's thread     conversation's tokens, route, plan, submit
 //   inference thread    session -> tier -> call or answer -> events
-//   later, when idle    learn, remember, prepare the next turn
+//   later, when idle    learn, remember, prepare the next turn; audits
 //
 // With tools in the request (mode `route`) the router says which one is wanted,
 // outside the context (tool_choice.h); its schema alone comes into the context,
@@ -22,6 +22,7 @@
 
 #include "nexus/engine/engine.h"
 #include "nexus/engine/tool_forecast.h"
+#include "nexus/serve/answer_audits.h"
 #include "nexus/serve/chat_job.h"
 #include "nexus/serve/chat_worker.h"
 #include "nexus/serve/openai_chat.h"
@@ -54,8 +55,11 @@ struct ChatServiceOptions {
   int call_tokens = 1024;
   // Learn, remember and prepare the next turn between requests.
   bool idle_work = true;
+  // Idle work too, whatever idle_work says.
+  int audit_every = 0;
   // Called on the inference thread.
   std::function<void(const ChatOutcome&)> on_outcome;
+  std::function<void(const AuditOutcome&)> on_audit;
 };
 
 // Thread-safe. Engine and router must outlive it.
@@ -96,7 +100,9 @@ class ChatService {
   // All below on the inference thread.
   void Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket);
   void Finish(ChatJob& job, ChatResult result);
-  Status Idle(const ChatJob& job, engine::Session& session, Ticket& ticket);
+  void SetIdle(const std::shared_ptr<ChatJob>& job);
+  Status PrepareNext(const ChatJob& job, engine::Session& session,
+                     Ticket& ticket);
 
   const engine::Engine* const engine_;
   ToolRouter* const router_;
@@ -105,6 +111,7 @@ class ChatService {
   // Of the inference thread.
   SessionCache sessions_;
   ChatWorker worker_;
+  AnswerAudits audits_;
   engine::ToolForecast forecast_;
   int forecast_notes_ = 0;
 

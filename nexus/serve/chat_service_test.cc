@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 
+#include "nexus/base/mutex.h"
 #include "nexus/base/test_util.h"
+#include "nexus/engine/compile_tools.h"
 #include "nexus/engine/testing/tiny_engine.h"
 
 namespace nexus::serve {
@@ -15,6 +18,7 @@ namespace {
 using engine::testing::SampleTool;
 using engine::testing::TinyEngine;
 using std::chrono::milliseconds;
+using testing::Contains;
 using testing::HasSubstr;
 
 constexpr milliseconds kLongest{60000};
@@ -28,6 +32,10 @@ class ChatServiceTest : public testing::Test {
   ChatService& Start(ChatServiceOptions options = {}) {
     options.on_outcome = [this](const ChatOutcome& outcome) {
       outcomes_.push_back(outcome);
+    };
+    options.on_audit = [this](const AuditOutcome& outcome) {
+      MutexLock lock(mutex_);
+      audits_.push_back(outcome);
     };
     service_ = std::make_unique<ChatService>(&tiny_->engine(), &router_,
                                              std::move(options));
@@ -73,6 +81,8 @@ class ChatServiceTest : public testing::Test {
   std::unique_ptr<TinyEngine> tiny_;
   ToolRouter router_{nullptr, {}};
   std::vector<ChatOutcome> outcomes_;
+  Mutex mutex_;
+  std::vector<AuditOutcome> audits_ GUARDED_BY(mutex_);
   std::unique_ptr<ChatService> service_;
 };
 
@@ -399,6 +409,44 @@ TEST_F(ChatServiceTest, StopFailsWhatWaits) {
   ASSERT_TRUE(last.has_value());
   EXPECT_EQ(last->kind, ChatEvent::Kind::kFailed);
   EXPECT_EQ(last->error.status, 503);
+}
+
+TEST_F(ChatServiceTest, SplicedAnswersAreAuditedWhenNobodyWaits) {
+  const schema::ToolSchema tool = SampleTool(0);
+  ASSERT_OK(engine::CompileTools(tiny_->engine(), {&tool, 1}, {}).status());
+  ChatServiceOptions options;
+  options.idle_work = false;
+  options.audit_every = 1;
+  // Twice a noise floor that without a profile is 0: every splice breaks it.
+  options.prepare.budget = engine::Budget::kStrict;
+  Start(options);
+  Ask(BerthQuestion());
+  ASSERT_EQ(outcomes_.size(), 1u);
+  ASSERT_EQ(outcomes_[0].tier.tier, engine::Tier::kSplice);
+
+  const auto audited = [&] {
+    MutexLock lock(mutex_);
+    return !audits_.empty();
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  while (!audited() && std::chrono::steady_clock::now() - begin < kLongest) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  {
+    MutexLock lock(mutex_);
+    ASSERT_EQ(audits_.size(), 1u);
+    ASSERT_OK(audits_[0].report.status());
+    EXPECT_TRUE(audits_[0].report->broke_budget);
+    EXPECT_GT(audits_[0].report->positions, 0);
+    EXPECT_EQ(audits_[0].tool, schema::ToolId(tool));
+  }
+  // Another conversation: nothing exact to go on from.
+  ChatRequest again = BerthQuestion();
+  again.messages[0].content = "For the Ida now: please book_berth_0.";
+  Ask(std::move(again));
+  ASSERT_EQ(outcomes_.size(), 2u);
+  EXPECT_EQ(outcomes_[1].tier.tier, engine::Tier::kPrefill);
+  EXPECT_THAT(outcomes_[1].tier.reasons, Contains(HasSubstr("demoted")));
 }
 
 }  // namespace

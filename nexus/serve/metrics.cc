@@ -73,6 +73,18 @@ void Metrics::ObserveChat(const ChatOutcome& outcome) {
   queue_.Observe(outcome.queue_ms / 1000);
 }
 
+void Metrics::ObserveAudit(const AuditOutcome& outcome) {
+  MutexLock lock(mutex_);
+  if (!outcome.report.ok()) {
+    ++audits_["failed"];
+    return;
+  }
+  const engine::AuditReport& report = *outcome.report;
+  ++audits_[report.broke_budget ? "demoted" : "kept"];
+  audited_tokens_ += static_cast<uint64_t>(report.positions);
+  audited_kl_ += report.kl_mean * report.positions;
+}
+
 std::string Metrics::Text(const Gauges& gauges) const {
   MutexLock lock(mutex_);
   std::string text = Head("nexus_http_requests_total", "counter",
@@ -106,6 +118,16 @@ std::string Metrics::Text(const Gauges& gauges) const {
   };
   counter("nexus_completion_tokens_total", "Tokens sampled.",
           completion_tokens_);
+  text += Head("nexus_audits_total", "counter",
+               "Spliced answers compared with a full prefill, by outcome.");
+  for (const auto& [outcome, count] : audits_) {
+    text += Sample("nexus_audits_total", Label("outcome", outcome), count);
+  }
+  counter("nexus_audited_tokens_total", "Tokens that audits compared.",
+          audited_tokens_);
+  text += Head("nexus_audited_kl_nats_total", "counter",
+               "KL from full prefill, summed over those tokens.") +
+          "nexus_audited_kl_nats_total " + NumberText(audited_kl_) + "\n";
   histogram("nexus_ttft_seconds", "Arrival to first sampled token.", ttft_);
   histogram("nexus_chat_seconds", "Arrival to the end of the answer.", total_);
   histogram("nexus_queue_seconds", "Wait for the inference thread.", queue_);

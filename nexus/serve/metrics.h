@@ -40,6 +40,7 @@ class Metrics {
   // `endpoint` must come from a fixed set: each makes a time series.
   void CountRequest(std::string_view endpoint, int status) EXCLUDES(mutex_);
   void ObserveChat(const ChatOutcome& outcome) EXCLUDES(mutex_);
+  void ObserveAudit(const AuditOutcome& outcome) EXCLUDES(mutex_);
 
   std::string Text(const Gauges& gauges) const EXCLUDES(mutex_);
 
@@ -49,6 +50,9 @@ class Metrics {
   std::map<std::string, uint64_t> tiers_ GUARDED_BY(mutex_);
   std::map<std::string, uint64_t> prompt_tokens_ GUARDED_BY(mutex_);
   uint64_t completion_tokens_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, uint64_t> audits_ GUARDED_BY(mutex_);
+  uint64_t audited_tokens_ GUARDED_BY(mutex_) = 0;
+  double audited_kl_ GUARDED_BY(mutex_) = 0;  // summed over them
   Histogram ttft_ GUARDED_BY(mutex_);
   Histogram total_ GUARDED_BY(mutex_);
   Histogram queue_ GUARDED_BY(mutex_);
