@@ -192,6 +192,9 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
         job.decision.has_value() ? RouteJson(*job.decision) : Json(nullptr);
     if (job.decision.has_value()) report["route"]["query"] = job.routed_text;
     report["call"] = job.call_report;
+    if (!job.request.left_out_tools.empty()) {
+      report["left_out_tools"] = job.request.left_out_tools;
+    }
     if (job.finder.has_value()) report["searches"] = job.search_report;
     report["tokens"] = PlanTokensJson(job.plan);
     report["tokens"]["sampled"] = result.usage.completion_tokens;

@@ -120,8 +120,8 @@ ServerResponse HttpApi::Responses(const ServerRequest& request) {
   if (const auto error = ParseResponsesRequest(body, &chat, &echo)) {
     return ErrorResponse(*error);
   }
-  auto format =
-      std::make_unique<ResponseEvents>(NewHead("resp_"), std::move(echo));
+  auto format = std::make_unique<ResponseEvents>(
+      NewHead("resp_"), std::move(echo), chat.namespaced);
   return Answer(request, std::move(chat), std::move(format), deadline);
 }
 

@@ -8,6 +8,7 @@
 #define NEXUS_SERVE_OPENAI_CHAT_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,12 @@ std::optional<ToolsMode> ParseToolsMode(std::string_view name);
 
 enum class ResponseFormat { kText, kJsonObject, kJsonSchema };
 
+// A function of a namespace, by the names that the client has for it.
+struct NamespacedTool {
+  std::string space;
+  std::string name;
+};
+
 struct ChatRequest {
   std::string id;  // of the HTTP request, for logs
   std::string model;
@@ -45,6 +52,9 @@ struct ChatRequest {
   std::vector<schema::ToolSchema> tools;
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;  // with kNamed: one of `tools`
+  std::map<std::string, NamespacedTool>
+      namespaced;                           // by their names in `tools`
+  std::vector<std::string> left_out_tools;  // the types of them
   bool stream = false;
   bool include_usage = false;  // in a stream
   std::optional<int> max_tokens;

@@ -58,21 +58,25 @@ void ReadCall(const Json& function, std::string_view path, FieldReader* read,
   }
 }
 
+void ReadTool(const Json& value, const std::string& path, FieldReader* read,
+              std::vector<schema::ToolSchema>* tools) {
+  auto tool = schema::ParseTool(value, "", path);
+  if (tool.ok()) {
+    tools->push_back(*std::move(tool));
+    return;
+  }
+  ApiError error;
+  error.message = tool.status().message();
+  error.param = path;
+  read->Fail(std::move(error));
+}
+
 void ReadToolList(const Json& body, FieldReader* read,
                   std::vector<schema::ToolSchema>* tools) {
   const Json* found = read->FindArray(body, "", "tools", kMaxTools);
   if (found == nullptr) return;
   for (size_t i = 0; i < found->size() && read->ok(); ++i) {
-    const std::string path = ItemPath("tools", i);
-    auto tool = schema::ParseTool((*found)[i], "", path);
-    if (!tool.ok()) {
-      ApiError error;
-      error.message = tool.status().message();
-      error.param = path;
-      read->Fail(std::move(error));
-      return;
-    }
-    tools->push_back(*std::move(tool));
+    ReadTool((*found)[i], ItemPath("tools", i), read, tools);
   }
 }
 

@@ -22,6 +22,8 @@ void ReadTextParts(const Json& object, std::string_view path, const char* key,
 void ReadCall(const Json& function, std::string_view path, FieldReader* read,
               llm::ToolCall* call);
 
+void ReadTool(const Json& value, const std::string& path, FieldReader* read,
+              std::vector<schema::ToolSchema>* tools);
 void ReadToolList(const Json& body, FieldReader* read,
                   std::vector<schema::ToolSchema>* tools);
 // "auto", "none" or "required"; the tools must have been read.

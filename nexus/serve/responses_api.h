@@ -26,8 +26,11 @@ std::optional<ApiError> ParseResponsesRequest(const Json& body,
 // steps; an item is open until the next one begins.
 class ResponseEvents : public AnswerFormat {
  public:
-  ResponseEvents(ChatHead head, Json echo)
-      : head_(std::move(head)), echo_(std::move(echo)) {}
+  ResponseEvents(ChatHead head, Json echo,
+                 std::map<std::string, NamespacedTool> namespaced = {})
+      : head_(std::move(head)),
+        echo_(std::move(echo)),
+        namespaced_(std::move(namespaced)) {}
 
   Json Whole(const ChatResult& result) override;
   std::string Text(std::string_view delta, const Json& logprobs) override;
@@ -48,6 +51,7 @@ class ResponseEvents : public AnswerFormat {
 
   const ChatHead head_;
   const Json echo_;
+  const std::map<std::string, NamespacedTool> namespaced_;
   Json output_ = Json::array();
   bool has_begun_ = false;
   bool is_open_ = false;  // the last item of output_

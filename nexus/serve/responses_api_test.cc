@@ -159,6 +159,79 @@ TEST(ResponsesRequestTest, AllowedToolsAreTheOnlyOnes) {
   EXPECT_EQ(request.tool_choice, ToolChoice::kRequired);
 }
 
+// As Codex sends the tools of its MCP servers, beside those of OpenAI's own.
+Json NamespacedBody() {
+  Json body = Minimal();
+  body["tools"] =
+      Json::array({WeatherTool(),
+                   {{"type", "namespace"},
+                    {"name", "mcp__docs"},
+                    {"description", "The documentation."},
+                    {"tools", Json::array({WeatherTool()})}},
+                   {{"type", "web_search"}, {"external_web_access", true}},
+                   {{"type", "custom"}, {"name", "apply_patch"}}});
+  return body;
+}
+
+TEST(ResponsesRequestTest, AFunctionOfANamespaceHasANameOfItsOwn) {
+  const ChatRequest request = Parsed(NamespacedBody());
+  ASSERT_EQ(request.tools.size(), 2U);
+  EXPECT_EQ(request.tools[0].name, "get_weather");
+  EXPECT_EQ(request.tools[1].name, "mcp__docs__get_weather");
+  EXPECT_THAT(request.left_out_tools, ElementsAre("web_search", "custom"));
+  ASSERT_EQ(request.namespaced.size(), 1U);
+  EXPECT_EQ(request.namespaced.at("mcp__docs__get_weather").space, "mcp__docs");
+
+  Json body = NamespacedBody();
+  body["tools"][1]["name"] = "docs__";
+  EXPECT_EQ(Parsed(body).tools[1].name, "docs__get_weather");
+}
+
+TEST(ResponsesRequestTest, NamespacesAreNamedInChoicesAndInTheConversation) {
+  Json body = NamespacedBody();
+  body["tool_choice"] = {{"type", "function"},
+                         {"name", "get_weather"},
+                         {"namespace", "mcp__docs"}};
+  EXPECT_EQ(Parsed(body).named_tool, "mcp__docs__get_weather");
+  body["tool_choice"] = {
+      {"type", "allowed_tools"},
+      {"tools", Json::array({{{"type", "function"},
+                              {"name", "get_weather"},
+                              {"namespace", "mcp__docs"}}})}};
+  ASSERT_EQ(Parsed(body).tools.size(), 1U);
+  EXPECT_EQ(Parsed(body).tools[0].name, "mcp__docs__get_weather");
+  body["tool_choice"] = "auto";
+  body["input"] = Json::array({{{"role", "user"}, {"content", "And in Rome?"}},
+                               {{"type", "function_call"},
+                                {"call_id", "c1"},
+                                {"namespace", "mcp__docs"},
+                                {"name", "get_weather"},
+                                {"arguments", "{}"}},
+                               {{"type", "function_call_output"},
+                                {"call_id", "c1"},
+                                {"output", "rain"}}});
+  const ChatRequest request = Parsed(body);
+  ASSERT_EQ(request.messages.size(), 3U);
+  EXPECT_EQ(request.messages[1].tool_calls[0].name, "mcp__docs__get_weather");
+  EXPECT_EQ(request.messages[2].tool_name, "mcp__docs__get_weather");
+}
+
+TEST(ResponsesRequestTest, ToolsInNamespacesAreCountedWithTheOthers) {
+  Json body = Minimal();
+  body["tools"] = Json::array();
+  for (const char* space : {"a", "b"}) {
+    Json tools = Json::array();
+    for (size_t i = 0; i < kMaxTools / 2 + 1; ++i) {
+      Json tool = WeatherTool();
+      tool["name"] = "tool_" + std::to_string(i);
+      tools.push_back(std::move(tool));
+    }
+    body["tools"].push_back(
+        {{"type", "namespace"}, {"name", space}, {"tools", std::move(tools)}});
+  }
+  EXPECT_THAT(WrongField(body), testing::StartsWith("tools[1].tools["));
+}
+
 TEST(ResponsesRequestTest, LogprobsAreAskedForInTwoWays) {
   Json body = Minimal();
   EXPECT_EQ(Parsed(body).top_logprobs, -1);
@@ -196,7 +269,18 @@ TEST(ResponsesRequestTest, NamesTheWrongField) {
       {"/input/6/output", nullptr, "input[6].output"},
       {"/instructions", 1, "instructions"},
       {"/tools", 1, "tools"},
-      {"/tools", Json::array({{{"type", "web_search"}}}), "tools[0].type"},
+      {"/tools", Json::array({{{"type", "functoin"}}}), "tools[0].type"},
+      {"/tools", Json::array({1}), "tools[0]"},
+      {"/tools", Json::array({{{"type", "namespace"}}}), "tools[0].name"},
+      {"/tools",
+       Json::array({{{"type", "namespace"}, {"name", "docs"}, {"tools", 1}}}),
+       "tools[0].tools"},
+      {"/tools",
+       Json::array({{{"type", "namespace"},
+                     {"name", "docs"},
+                     {"tools", Json::array({{{"type", "namespace"},
+                                             {"name", "more"}}})}}}),
+       "tools[0].tools[0].type"},
       {"/tools", Json::array({{{"type", "function"}}}), "tools[0]"},
       {"/tool_choice", "always", "tool_choice"},
       {"/tool_choice", "required", "tool_choice"},
@@ -384,6 +468,18 @@ TEST(ResponseEventsTest, StreamsWordsThenACall) {
       EXPECT_EQ(event["arguments"], "{\"a\": 1}");
     }
   }
+}
+
+TEST(ResponseEventsTest, ACallCarriesTheNamesThatTheClientKnows) {
+  ChatResult result;
+  result.tool_calls = {{.id = "c1", .name = "docs__search", .arguments = "{}"},
+                       {.id = "c2", .name = "search", .arguments = "{}"}};
+  const Json json =
+      ResponseEvents({}, Json::object(), {{"docs__search", {"docs", "search"}}})
+          .Whole(result);
+  EXPECT_EQ(json["output"][0]["namespace"], "docs");
+  EXPECT_EQ(json["output"][0]["name"], "search");
+  EXPECT_FALSE(json["output"][1].contains("namespace"));
 }
 
 TEST(ResponseEventsTest, AnEmptyAnswerIsAMessageToo) {

@@ -131,6 +131,11 @@ std::string ResponseEvents::CallBegin(const llm::ToolCall& call) {
                      {"call_id", call.id},
                      {"name", call.name},
                      {"arguments", ""}});
+  if (const auto known = namespaced_.find(call.name);
+      known != namespaced_.end()) {
+    output_.back()["namespace"] = known->second.space;
+    output_.back()["name"] = known->second.name;
+  }
   is_open_ = true;
   return events +
          Emit("response.output_item.added",

@@ -5,6 +5,7 @@
 
 #include "nexus/serve/request_fields.h"
 #include "nexus/serve/responses_api.h"
+#include "nexus/serve/responses_tools.h"
 
 namespace nexus::serve {
 namespace {
@@ -79,6 +80,9 @@ class InputReader {
       read_->Fail(FieldPath(path, "call_id"), "is missing");
     }
     ReadCall(item, path, read_, &call);
+    std::string space;
+    read_->Read(item, path, "namespace", &space);
+    call.name = NameInNamespace(space, call.name);
     tool_of_call_[call.id] = call.name;
     if (messages_->empty() || messages_->back().role != "assistant") {
       messages_->emplace_back();
@@ -139,72 +143,6 @@ void ReadInput(const Json& body, FieldReader* read,
   const bool has_items = input != nullptr && !input->empty();
   if (messages->empty() || (messages->size() == before && !has_items)) {
     read->Fail("input", "expected text or at least one item");
-  }
-}
-
-// {"type": "allowed_tools", "mode", "tools": [{"type": "function", "name"}]}
-void ReadAllowedTools(const Json& choice, FieldReader* read,
-                      ChatRequest* request) {
-  const std::string path = "tool_choice.tools";
-  std::vector<schema::ToolSchema> allowed;
-  const Json* tools =
-      read->FindArray(choice, "tool_choice", "tools", kMaxTools);
-  if (tools == nullptr) read->Fail(path, "is missing");
-  for (size_t i = 0; tools != nullptr && i < tools->size() && read->ok(); ++i) {
-    std::string name;
-    if ((*tools)[i].is_object()) {
-      read->Read((*tools)[i], ItemPath(path, i), "name", &name);
-    }
-    const schema::ToolSchema* tool = FindTool(*request, name);
-    if (tool == nullptr) {
-      read->Fail(ItemPath(path, i), "'" + name + "' is none of `tools`");
-    } else {
-      allowed.push_back(*tool);
-    }
-  }
-  request->tools = std::move(allowed);
-  if (const Json* mode = read->Find(choice, "mode")) {
-    ReadToolChoiceName(*mode, "tool_choice.mode", read, request);
-  }
-}
-
-void ReadTools(const Json& body, FieldReader* read, ChatRequest* request) {
-  const Json* tools = read->FindArray(body, "", "tools", kMaxTools);
-  for (size_t i = 0; tools != nullptr && i < tools->size() && read->ok(); ++i) {
-    const Json& tool = (*tools)[i];
-    const std::string path = ItemPath("tools", i);
-    if (!tool.is_object()) {
-      read->Fail(path, "expected an object");
-      break;
-    }
-    std::string type = "function";
-    read->Read(tool, path, "type", &type);
-    if (type != "function") {
-      read->Fail(FieldPath(path, "type"),
-                 "only functions are supported, found '" + type + "'");
-    }
-  }
-  ReadToolList(body, read, &request->tools);
-  const Json* choice = read->Find(body, "tool_choice");
-  if (choice == nullptr) return;
-  if (!choice->is_object()) {
-    ReadToolChoiceName(*choice, "tool_choice", read, request);
-    return;
-  }
-  std::string type;
-  read->Read(*choice, "tool_choice", "type", &type);
-  if (type == "allowed_tools") {
-    ReadAllowedTools(*choice, read, request);
-  } else if (type == "function") {
-    read->Read(*choice, "tool_choice", "name", &request->named_tool);
-    request->tool_choice = ToolChoice::kNamed;
-    if (FindTool(*request, request->named_tool) == nullptr) {
-      read->Fail("tool_choice.name",
-                 "'" + request->named_tool + "' is none of `tools`");
-    }
-  } else {
-    read->Fail("tool_choice.type",
-               "expected function or allowed_tools, found '" + type + "'");
   }
 }
 
@@ -294,7 +232,7 @@ std::optional<ApiError> ParseResponsesRequest(const Json& body,
   if (read.ok() && request->model.empty()) read.Fail("model", "is missing");
   Refuse(body, &read);
   ReadInput(body, &read, &request->messages);
-  ReadTools(body, &read, request);
+  ReadResponsesTools(body, &read, request);
   read.Read(body, "", "stream", &request->stream);
   ReadSampling(body, &read, request);
   ReadTokenLimit(body, "max_output_tokens", &read, request);
