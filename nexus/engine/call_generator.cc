@@ -135,12 +135,13 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
     if (end != std::string_view::npos) piece.resize(end);
     result.text += piece;
     if (options.on_text) options.on_text(piece);
-    const bool ended = end != std::string_view::npos;
-    // The object is whole, or there is no cell left for another token.
-    if (session.room() < 2) return result;
-    NEXUS_RETURN_IF_ERROR(session.Append(
-        {&token, 1}, ended ? llm::Logits::kNone : llm::Logits::kLast));
-    if (ended) return result;
+    // The object is whole, or there is no cell left for another token. Nothing
+    // is sampled behind the last one, so nobody waits for its cell.
+    if (end != std::string_view::npos || session.room() < 2) {
+      result.undecoded = token;
+      return result;
+    }
+    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
   }
 }
 
@@ -188,8 +189,11 @@ Result<GeneratedCall> CallGenerator::Generate(Session& session,
 
     // The one repair round: show the model what was wrong, in its own format,
     // and let it call again.
-    NEXUS_ASSIGN_OR_RETURN(std::vector<llm::Token> again,
+    std::vector<llm::Token> again;
+    if (sampled.undecoded.has_value()) again.push_back(*sampled.undecoded);
+    NEXUS_ASSIGN_OR_RETURN(const std::vector<llm::Token> suffix,
                            model_->Tokenize(planner.frame().call_suffix));
+    again.insert(again.end(), suffix.begin(), suffix.end());
     NEXUS_ASSIGN_OR_RETURN(
         const std::vector<llm::Token> complaint,
         planner.UserTokens(

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,7 @@ class CallGenerator {
     int tokens = 0;
     bool closed_at_limit = false;
     std::chrono::nanoseconds first_token_at{0};
+    std::optional<llm::Token> undecoded;  // the last, if the session lacks it
   };
   Result<Sampled> SampleObject(Session& session,
                                const CallConstraint& constraint,

@@ -35,17 +35,24 @@ class CallGeneratorTest : public ::testing::Test {
   Result<GeneratedCall> Generate(const schema::ToolSchema& tool,
                                  const CallOptions& options) {
     Engine& engine = tiny_->engine();
-    NEXUS_ASSIGN_OR_RETURN(auto session, Session::Create(&engine));
-    NEXUS_ASSIGN_OR_RETURN(
-        const PromptPlan plan,
-        engine.planner().PlanCall(SampleConversation("Do it."), {&tool, 1},
-                                  ArgumentMode::kSchema, tool.name));
-    NEXUS_RETURN_IF_ERROR(session->Prepare(plan, {}).status());
+    NEXUS_ASSIGN_OR_RETURN(session_, Session::Create(&engine));
+    NEXUS_ASSIGN_OR_RETURN(plan_, engine.planner().PlanCall(
+                                      SampleConversation("Do it."), {&tool, 1},
+                                      ArgumentMode::kSchema, tool.name));
+    NEXUS_RETURN_IF_ERROR(session_->Prepare(plan_, {}).status());
     CallGenerator generator(&engine.model());
-    return generator.Generate(*session, plan, engine.planner(), tool, options);
+    return generator.Generate(*session_, plan_, engine.planner(), tool,
+                              options);
+  }
+  // What the session holds behind the plan.
+  std::string Decoded() const {
+    return tiny_->engine().model().Detokenize(
+        session_->tokens().subspan(plan_.TokenCount()));
   }
 
   static TinyEngine* tiny_;
+  std::unique_ptr<Session> session_;
+  PromptPlan plan_;
 };
 
 TinyEngine* CallGeneratorTest::tiny_ = nullptr;
@@ -154,6 +161,34 @@ TEST_F(CallGeneratorTest, NothingCountsAsValidWithoutAValidator) {
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_FALSE(call->valid);
   EXPECT_THAT(call->invalid_reason, ::testing::HasSubstr("not validated"));
+}
+
+// Its cell would be decoded while the caller waits, and nothing is sampled from
+// it.
+TEST_F(CallGeneratorTest, TheLastTokenIsLeftToTheNextTurn) {
+  ASSERT_OK_AND_ASSIGN(const GeneratedCall call,
+                       Generate(testing::SampleTool(), {.seed = 3}));
+  ASSERT_EQ(call.repair_rounds, 0);
+  EXPECT_EQ(session_->tokens().size() - plan_.TokenCount(),
+            static_cast<size_t>(call.sampled_tokens) - 1);
+}
+
+TEST_F(CallGeneratorTest, ARepairRoundSeesTheWholeOfTheFirst) {
+  const std::string& suffix = tiny_->engine().planner().frame().call_suffix;
+  int repaired = 0;
+  for (const char* schema : kHardSchemas) {
+    ASSERT_OK_AND_ASSIGN(
+        const GeneratedCall call,
+        Generate(ToolOf(schema),
+                 {.max_tokens = 128, .temperature = 1.0F, .seed = 7}));
+    if (call.repair_rounds == 0) continue;
+    ++repaired;
+    const std::string decoded = Decoded();
+    const size_t end = decoded.find(suffix);
+    ASSERT_NE(end, std::string::npos) << decoded;
+    EXPECT_OK(ParseJson(decoded.substr(0, end), "first round").status());
+  }
+  EXPECT_GT(repaired, 0);
 }
 
 TEST_F(CallGeneratorTest, StreamsExactlyWhatItReturns) {

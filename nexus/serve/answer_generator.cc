@@ -32,11 +32,8 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
     if (options.on_text) options.on_text(text, held);
     held.clear();
   };
-  while (true) {
-    if (answer.sampled_tokens >= limit) {
-      answer.at_limit = true;
-      break;
-    }
+  answer.at_limit = limit <= 0;
+  while (!answer.at_limit) {
     // Text of a grammar that is cut off is worth nothing.
     answer.closed_at_limit =
         answer.closed_at_limit ||
@@ -57,6 +54,9 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
     }
     emit(filter.Feed(model.TokenText(token)));
     if (filter.stopped()) break;
+    // Nothing is sampled behind the last one: its cell is the next turn's work.
+    answer.at_limit = answer.sampled_tokens >= limit;
+    if (answer.at_limit) break;
     NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
   }
   emit(filter.Flush());

@@ -11,6 +11,7 @@
 #include "nexus/base/test_util.h"
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/testing/tiny_engine.h"
+#include "nexus/serve/answer_generator.h"
 
 namespace nexus::serve {
 namespace {
@@ -447,6 +448,21 @@ TEST_F(ChatServiceTest, SplicedAnswersAreAuditedWhenNobodyWaits) {
   ASSERT_EQ(outcomes_.size(), 2u);
   EXPECT_EQ(outcomes_[1].tier.tier, engine::Tier::kPrefill);
   EXPECT_THAT(outcomes_[1].tier.reasons, Contains(HasSubstr("demoted")));
+}
+
+// A client waits for the end of its answer, and nothing is sampled behind it.
+TEST_F(ChatServiceTest, TheLastTokenOfAnAnswerIsLeftToTheNextTurn) {
+  const engine::Engine& engine = tiny_->engine();
+  ASSERT_OK_AND_ASSIGN(auto session, engine::Session::Create(&engine));
+  ASSERT_OK_AND_ASSIGN(const auto prompt,
+                       engine.model().Tokenize("Tell me of the Aurora."));
+  ASSERT_OK(session->Append(prompt, llm::Logits::kLast));
+  ASSERT_OK_AND_ASSIGN(
+      const GeneratedAnswer answer,
+      GenerateAnswer(*session, engine.model(), {.max_tokens = 4}));
+  ASSERT_TRUE(answer.at_limit);
+  EXPECT_EQ(answer.sampled_tokens, 4);
+  EXPECT_EQ(session->tokens().size(), prompt.size() + 3);
 }
 
 }  // namespace
