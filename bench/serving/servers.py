@@ -28,8 +28,8 @@ class Server:
                                             stdin=subprocess.DEVNULL)
         self.started = time.monotonic()
 
-    def await_ready(self, seconds=300):
-        """Seconds from the start until /health says 200."""
+    def await_ready(self, seconds=300, poll=0.1):
+        """Seconds from the start until /health says 200, to about `poll`."""
         while True:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
             try:
@@ -45,7 +45,7 @@ class Server:
                 self.stop()
                 tail = self.log.read_text(errors="replace")[-2000:]
                 raise SystemExit(f"{' '.join(self.command)}: no answer\n{tail}")
-            time.sleep(0.1)
+            time.sleep(poll)
 
     def cpu_s(self):
         text = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
@@ -53,9 +53,15 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def peak_mib(self):
+        return self.memory_mib("VmHWM:")
+
+    def rss_mib(self):
+        return self.memory_mib("VmRSS:")
+
+    def memory_mib(self, field):
         for line in pathlib.Path(
                 f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(field):
                 return int(line.split()[1]) / 1024
         return 0.0
 

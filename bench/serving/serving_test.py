@@ -5,6 +5,7 @@ import math
 import unittest
 
 import client
+import load
 import report
 import traces
 
@@ -19,6 +20,32 @@ TOOLS = [{"server": server, "name": name, "description": name,
                  "list_allowed_directories"],
              "memory": ["search_nodes", "delete_entities", "open_nodes", "read_graph"],
          }.items() for name in names]
+
+
+class LoadTest(unittest.TestCase):
+    def test_sessions_share_a_list_and_differ_from_their_first_words_on(self):
+        options = load.parse(["--nexus", "", "--llama-server", "", "--mcp", "", "--out",
+                              ".", "--sessions", "9", "--turns", "4", "--tasks", "3"])
+        talks = load.conversations(TOOLS, options)
+        self.assertEqual([len(steps) for steps in talks], [4] * 9)
+        self.assertEqual(len({json.dumps(step["body"]["tools"])
+                              for steps in talks for step in steps}), 1)
+        self.assertEqual(len({step["body"]["messages"][1]["content"]
+                              for steps in talks for step in steps}), 9)
+        for steps in talks:
+            for step in steps:
+                if step["expect"]:
+                    self.assertIn(step["expect"]["tool"], [
+                        t["function"]["name"] for t in step["body"]["tools"]])
+
+    def test_the_summary_counts_errors_apart(self):
+        row = {"ttft_s": 2, "total_s": 3, "tokens": 10, "prompt": 100}
+        out = load.summary({"seconds": 4, "peak_mib": 1, "requests": [
+            row, {**row, "ttft_s": 1, "tool": True, "exact": False},
+            {"error": "status 429"}]})
+        self.assertEqual((out["requests"], out["errors"], out["tokens_s"]), (3, 1, 5))
+        self.assertEqual((out["ttft_p95_s"], out["right_tool"], out["judged"]),
+                         (2, 1, 1))
 
 
 class TracesTest(unittest.TestCase):
