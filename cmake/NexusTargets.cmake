@@ -51,6 +51,13 @@ function(nexus_test part name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  # What scripts/test --tsan builds.
+  if("threads" IN_LIST ARG_LABELS)
+    if(NOT TARGET nexus_threads_tests)
+      add_custom_target(nexus_threads_tests)
+    endif()
+    add_dependencies(nexus_threads_tests ${name})
+  endif()
 endfunction()
 
 # NAME.py of the folder, by the developer's Python. ENVIRONMENT as ctest has it.
