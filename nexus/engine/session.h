@@ -92,6 +92,17 @@ class Session {
   // How many of the first of these tokens the session holds exactly.
   size_t ExactPrefix(std::span<const llm::Token> tokens) const;
 
+  // How many of the first of these tokens the session holds with the very bits
+  // that a session has which decodes them from the beginning: exact tokens in
+  // whole micro-batches, counted from the first. A token's cells depend on the
+  // tokens that are decoded with it, which behind the last whole micro-batch
+  // were this conversation's own.
+  size_t SharedPrefix(std::span<const llm::Token> tokens) const;
+  // Takes the first `count` tokens' cells of another session of the engine into
+  // this empty one; SharedPrefix says how many may be taken. On failure it
+  // stays empty. kUnimplemented for models whose cells can't be read.
+  Status CopyPrefix(Session& from, size_t count);
+
   // What the last Prepare spliced as its one block; null: nothing, or a list.
   const std::shared_ptr<const kv::KvBlock>& spliced_block() const {
     return spliced_block_;
@@ -161,6 +172,8 @@ class Session {
   Status SplicingReady() const;
   Result<std::shared_ptr<const kv::KvBlock>> FindPinned(
       std::span<const llm::Token> block);
+  // The tokens of whole micro-batches among the first `count`.
+  size_t WholeBatches(size_t count) const;
   // False after UseFlashAttention changed it: exact cells are then another's.
   bool HasEngineAttention() const;
   // Each brings the block in behind the history, or returns why it can't and
@@ -183,6 +196,8 @@ class Session {
   Status access_status_;
   std::vector<llm::Token> tokens_;
   size_t exact_count_ = 0;
+  // Of the first tokens, those that were decoded in whole micro-batches.
+  size_t whole_batches_ = 0;
   bool block_decoded_ = false;  // as text, by the last Prepare; not yet learned
   std::shared_ptr<const kv::KvBlock> spliced_block_;
   // By the hash of their tokens.

@@ -147,6 +147,9 @@ std::string Metrics::Text(const Gauges& gauges) const {
           "Requests that found their session.", sessions.continued);
   counter("nexus_sessions_taken_over_total",
           "Sessions that went to another conversation.", sessions.taken_over);
+  counter("nexus_sessions_shared_tokens_total",
+          "Prompt tokens that such sessions and new ones began with.",
+          sessions.shared_tokens);
   gauge("nexus_connections", "Open connections.", gauges.connections);
   return text;
 }

@@ -32,7 +32,8 @@ Result<HeldSession*> SessionCache::Acquire(
       most = holds;
     }
   }
-  if (best != held_.end()) {
+  const bool continues = best != held_.end();
+  if (continues) {
     ++counts_.continued;
   } else if (held_.size() < Limit()) {
     auto held = std::make_unique<HeldSession>();
@@ -41,16 +42,37 @@ Result<HeldSession*> SessionCache::Acquire(
     ++counts_.created;
   } else {
     best = held_.begin();
-    // What a session answers must not depend on whose it was before.
     (*best)->session->ForgetBlocks();
     ++counts_.taken_over;
   }
+  if (!continues) NEXUS_RETURN_IF_ERROR(Begin(**best, prompt));
   std::rotate(best, best + 1, held_.end());
   HeldSession* held = held_.back().get();
   held->conversation.assign(conversation.begin(), conversation.end());
   held->lease = ++last_lease_;
   counts_.held = held_.size();
   return held;
+}
+
+Status SessionCache::Begin(HeldSession& held,
+                           std::span<const llm::Token> prompt) {
+  engine::Session& session = *held.session;
+  size_t most = session.SharedPrefix(prompt);
+  engine::Session* donor = nullptr;
+  for (const auto& other : held_) {
+    const size_t shared = other->session->SharedPrefix(prompt);
+    if (shared <= most) continue;
+    most = shared;
+    donor = other->session.get();
+  }
+  if (donor == nullptr) {
+    counts_.shared_tokens += most;
+    return session.TruncateTo(most);
+  }
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(0));
+  // What can't be copied is decoded.
+  if (session.CopyPrefix(*donor, most).ok()) counts_.shared_tokens += most;
+  return Status::Ok();
 }
 
 HeldSession* SessionCache::Find(uint64_t lease) {

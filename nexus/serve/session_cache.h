@@ -4,6 +4,9 @@
 // beginning. A session belongs to the request whose conversation begins with
 // the one that the session answered last; its cells are then most of the
 // prompt. Of several such the one that holds the most of the prompt is taken.
+//
+// Other conversations that begin alike (one system prompt, many agents) share
+// what they can have without a bit of difference: Session::SharedPrefix.
 #ifndef NEXUS_SERVE_SESSION_CACHE_H_
 #define NEXUS_SERVE_SESSION_CACHE_H_
 
@@ -38,7 +41,8 @@ struct HeldSession {
 struct SessionCacheCounts {
   uint64_t continued = 0;
   uint64_t created = 0;
-  uint64_t taken_over = 0;  // the least recently used one, of another
+  uint64_t taken_over = 0;     // the least recently used one, of another
+  uint64_t shared_tokens = 0;  // that these began with
   size_t held = 0;
 };
 
@@ -49,9 +53,10 @@ class SessionCache {
       : engine_(engine), options_(options) {}
 
   // The session to answer `conversation` with, by way of the tokens `prompt`,
-  // and its lease; valid until the next Acquire. A session taken over from
-  // another conversation keeps the cells that both begin with and forgets the
-  // blocks it had pinned.
+  // and its lease; valid until the next Acquire. A session that is new, or was
+  // another conversation's, begins with the longest prefix of the prompt that
+  // any session can share, and with nothing else: what it answers doesn't
+  // depend on whose it was, nor on who else is there.
   Result<HeldSession*> Acquire(std::span<const llm::Token> conversation,
                                std::span<const llm::Token> prompt);
   // The session of that lease, if nobody has had it since; else null.
@@ -74,6 +79,8 @@ class SessionCache {
 
  private:
   size_t Limit() const;
+  // Leaves in a session what it shares with the prompt, its own or another's.
+  Status Begin(HeldSession& held, std::span<const llm::Token> prompt);
 
   const engine::Engine* engine_;
   const SessionCacheOptions options_;
