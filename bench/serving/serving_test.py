@@ -38,6 +38,12 @@ class LoadTest(unittest.TestCase):
                     self.assertIn(step["expect"]["tool"], [
                         t["function"]["name"] for t in step["body"]["tools"]])
 
+    def test_the_wait_for_a_slot_is_part_of_the_time(self):
+        answer = {"first_s": 9.5, "total_s": 10, "report": None, "timings": {
+            "prompt_ms": 500, "predicted_ms": 2000, "predicted_per_token_ms": 100}}
+        self.assertAlmostEqual(load.ttft("llama-server", answer), 8.1)
+        self.assertAlmostEqual(client.ttft("llama-server", answer), 0.6)
+
     def test_the_summary_counts_errors_apart(self):
         row = {"ttft_s": 2, "total_s": 3, "tokens": 10, "prompt": 100}
         out = load.summary({"seconds": 4, "peak_mib": 1, "requests": [

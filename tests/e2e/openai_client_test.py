@@ -185,8 +185,17 @@ class OpenAiClientTest(unittest.TestCase):
                 self.respond(**{field: value})
             self.assertEqual(wrong.exception.param, field)
         with self.assertRaises(openai.BadRequestError) as wrong:
-            self.respond(tools=[{"type": "web_search"}])
+            self.respond(tools=[{"type": "functoin"}])
         self.assertEqual(wrong.exception.param, "tools[0].type")
+
+    def test_a_function_in_a_namespace_is_called_beside_a_hosted_tool(self):
+        answer = self.respond(tool_choice="required", tools=[
+            {"type": "namespace", "name": "mcp__weather", "description": "",
+             "tools": [{"type": "function", **TOOLS[0]["function"]}]},
+            {"type": "web_search"}])
+        call = answer.output[0]
+        self.assertEqual((call.type, call.namespace, call.name),
+                         ("function_call", "mcp__weather", "get_weather"))
 
     def test_errors_are_the_clients_own_exceptions(self):
         with self.assertRaises(openai.NotFoundError) as missing:
