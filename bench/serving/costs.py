@@ -10,34 +10,24 @@ one token. Connections are kept open after one GET each; memory is the growth of
 resident set.
 """
 
-import argparse
 import http.client
 import json
-import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
 import servers
+import setting
 
 QUESTION = {"messages": [{"role": "user", "content": "Say hello."}],
             "temperature": 0, "max_tokens": 1}
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nexus", required=True)
-    parser.add_argument("--llama-server", required=True)
-    parser.add_argument("--mcp", help="not used here")
-    parser.add_argument("--model", default="qwen2.5-coder-0.5b")
-    parser.add_argument("--ctx", type=int, default=8192)
-    parser.add_argument("--threads", type=int, default=2)
+    parser = setting.parser(__doc__, ctx=8192)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=50)
     parser.add_argument("--connections", type=int, default=1000)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
     return parser.parse_args(arguments)
 
 
@@ -115,10 +105,7 @@ def idle_connections(options, server):
 
 def main(arguments):
     options = parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    options.weights = subprocess.run(
-        [options.nexus, "pull", options.model], stdout=subprocess.PIPE, check=True,
-        text=True).stdout.strip()
+    setting.begin(options)
     known = servers.arms(options)
     commands = {name: known[name][1] for name in ("nexus route", "llama")}
     commands["nexus route"] += ["--store", str(options.out / "store")]

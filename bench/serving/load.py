@@ -9,29 +9,20 @@ list is short, so that llama-server's prompts fit all its slots. --rounds repeat
 both, in turn.
 """
 
-import argparse
 import json
-import pathlib
-import signal
 import statistics
-import subprocess
 import sys
 import threading
 import time
 
 import client
 import servers
+import setting
 import traces
-from measure import compiled_store, output_of
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nexus", required=True)
-    parser.add_argument("--llama-server", required=True)
-    parser.add_argument("--mcp", required=True, help="mcpServers file of the tools")
-    parser.add_argument("--model", default="qwen2.5-coder-0.5b")
+    parser = setting.parser(__doc__, ctx=4096)
     parser.add_argument("--arms", default="nexus route,llama")
     parser.add_argument("--sessions", type=int, default=32)
     parser.add_argument("--turns", type=int, default=2, help="of each session; even")
@@ -39,9 +30,6 @@ def parse(arguments):
                         help="that the sessions draw on; their tools are the list")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--contexts", type=int, default=2)
-    parser.add_argument("--ctx", type=int, default=4096, help="a session's context")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args(arguments)
     if not 1 <= options.sessions <= 256:
         parser.error("--sessions must be 1 to 256")
@@ -133,13 +121,8 @@ def summary(run):
 
 def main(arguments):
     options = parse(arguments)
-    # Else a run that is ended leaves its server behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    options.out.mkdir(parents=True, exist_ok=True)
-    options.out = options.out.resolve()
-    options.weights = output_of(options.nexus, "pull", options.model).strip()
-    tools = json.loads(output_of(
-        options.nexus, "tools", "--mcp", options.mcp, "--json"))["tools"]
+    setting.begin(options)
+    tools = setting.tools_of(options)
     talks = conversations(tools, options)
     known = servers.arms(options)
     result = []
@@ -147,7 +130,7 @@ def main(arguments):
         for name in options.arms.split(","):
             kind, command = known[name]
             if kind == "nexus":
-                store, _ = compiled_store(options)
+                store, _ = setting.compiled_store(options)
                 command = [*command, "--store", str(store)]
             run = load(kind, command, talks, options, options.out / f"{name}.log")
             row = {"round": round_, "arm": name, "sessions": options.sessions,
@@ -162,7 +145,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except subprocess.CalledProcessError as problem:
-        sys.exit(f"{problem.cmd[0]} {problem.cmd[1]} failed")
+    main(sys.argv[1:])

@@ -10,38 +10,27 @@ used stands in the table). Every request is a line of DIR/requests.jsonl; a run 
 was stopped keeps the traces that were done and begins the one that it was in anew.
 """
 
-import argparse
 import json
-import pathlib
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
 import client
 import report
 import servers
+import setting
 import traces
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nexus", required=True)
-    parser.add_argument("--llama-server", required=True)
-    parser.add_argument("--mcp", required=True, help="mcpServers file of the tools")
-    parser.add_argument("--model", default="qwen2.5-coder-0.5b")
+    parser = setting.parser(__doc__, ctx=16384)
     parser.add_argument("--turns", type=int, default=20, help="even; default 20")
     parser.add_argument("--traces", default="static,changing,agents")
     parser.add_argument("--arms", default="nexus route,nexus pin,llama,llama default")
     parser.add_argument("--contexts", type=int, default=4,
                         help="compile contexts of the warm store")
-    parser.add_argument("--ctx", type=int, default=16384, help="a session's context")
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--think", type=float, default=30,
                         help="idle seconds after an answer, at most")
-    parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args(arguments)
     if not 2 <= options.turns <= 40 or options.turns % 2:
         parser.error("--turns must be even, 2 to 40")
@@ -51,31 +40,12 @@ def parse(arguments):
     return options
 
 
-def output_of(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True,
-                          text=True).stdout
-
-
-def compiled_store(options):
-    """The tools' blocks, compiled offline once for all arms, and the seconds."""
-    store = options.out / "store-compiled"
-    done = store / "compile_s"
-    if not done.exists():
-        began = time.monotonic()
-        subprocess.run([options.nexus, "compile", "--model", options.model, "--mcp",
-                        options.mcp, "--store", str(store), "--contexts",
-                        str(options.contexts), "--threads", str(options.threads)],
-                       check=True, stdout=subprocess.DEVNULL)
-        done.write_text(str(time.monotonic() - began))
-    return store, float(done.read_text())
-
-
 def warm_store(options, name, command, tools):
     """What a store holds that has served these tools before: their blocks, and what
     one request leaves. Seconds of both."""
     store = options.out / ("store-" + name.replace(" ", "-"))
     if not (store / "warm").exists():
-        compiled, compile_s = compiled_store(options)
+        compiled, compile_s = setting.compiled_store(options)
         shutil.rmtree(store, ignore_errors=True)
         shutil.copytree(compiled, store)
         began = time.monotonic()
@@ -155,13 +125,8 @@ def run_trace(name, options, tools, file):
 
 def main(arguments):
     options = parse(arguments)
-    # Else a run that is ended leaves its servers behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    options.out.mkdir(parents=True, exist_ok=True)
-    options.out = options.out.resolve()
-    options.weights = output_of(options.nexus, "pull", options.model).strip()
-    tools = json.loads(output_of(
-        options.nexus, "tools", "--mcp", options.mcp, "--json"))["tools"]
+    setting.begin(options)
+    tools = setting.tools_of(options)
     path = options.out / "requests.jsonl"
     rows = report.read(path) if path.exists() else []
     arms = options.arms.split(",")
