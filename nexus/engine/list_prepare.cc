@@ -15,8 +15,6 @@
 namespace nexus::engine {
 namespace {
 
-constexpr llm::SequenceId kConversation = 0;
-
 using llm::Token;
 
 double Since(std::chrono::nanoseconds begin) {

@@ -12,8 +12,6 @@
 namespace nexus::engine {
 namespace {
 
-constexpr llm::SequenceId kConversation = 0;
-
 using llm::Token;
 
 std::vector<Token> Concatenate(
@@ -114,49 +112,6 @@ Status Session::TruncateTo(size_t count) {
   tokens_.resize(count);
   exact_count_ = std::min(exact_count_, count);
   whole_batches_ = WholeBatches(std::min(whole_batches_, count));
-  return Status::Ok();
-}
-
-size_t Session::WholeBatches(size_t count) const {
-  const llm::ContextOptions& options = context_->options();
-  // Else a call of several batches cuts them elsewhere.
-  if (options.batch_tokens % options.ubatch_tokens != 0) return 0;
-  const auto batch = static_cast<size_t>(options.ubatch_tokens);
-  return count / batch * batch;
-}
-
-size_t Session::SharedPrefix(std::span<const Token> tokens) const {
-  return WholeBatches(std::min(whole_batches_, ExactPrefix(tokens)));
-}
-
-Status Session::CopyPrefix(Session& from, size_t count) {
-  NEXUS_RETURN_IF_ERROR(access_status_);
-  if (access_ == nullptr || !tokens_.empty() || count > from.whole_batches_ ||
-      count != WholeBatches(count)) {
-    return UnimplementedError("these cells can't be taken over");
-  }
-  // A micro-batch at a time bounds the memory that it takes.
-  const auto batch = static_cast<size_t>(context_->options().ubatch_tokens);
-  const auto copy = [&]() -> Status {
-    for (size_t begin = 0; begin < count; begin += batch) {
-      NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows,
-                             from.ReadCells(begin, begin + batch));
-      NEXUS_RETURN_IF_ERROR(access_
-                                ->WriteRows(kConversation,
-                                            static_cast<llm::Position>(begin),
-                                            rows)
-                                .status());
-    }
-    return Status::Ok();
-  };
-  if (const Status copied = copy(); !copied.ok()) {
-    context_->Clear();
-    return copied;
-  }
-  tokens_.assign(from.tokens_.begin(),
-                 from.tokens_.begin() + static_cast<std::ptrdiff_t>(count));
-  exact_count_ = count;
-  whole_batches_ = count;
   return Status::Ok();
 }
 

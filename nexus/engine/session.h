@@ -31,6 +31,9 @@
 
 namespace nexus::engine {
 
+// The sequence of a session's context that holds the conversation.
+inline constexpr llm::SequenceId kConversation = 0;
+
 // What a study or an audit puts in the place of the store's block.
 struct StudyInput {
   std::shared_ptr<const kv::KvBlock> block;

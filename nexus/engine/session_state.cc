@@ -1,4 +1,4 @@
-// A session's exact cells, into a file and back.
+// A session's exact cells, into a file and back, and to another session.
 #include <utility>
 
 #include "nexus/compile/block_compiler.h"
@@ -6,6 +6,49 @@
 #include "nexus/kv/block_writer.h"
 
 namespace nexus::engine {
+
+size_t Session::WholeBatches(size_t count) const {
+  const llm::ContextOptions& options = context_->options();
+  // Else a call of several batches cuts them elsewhere.
+  if (options.batch_tokens % options.ubatch_tokens != 0) return 0;
+  const auto batch = static_cast<size_t>(options.ubatch_tokens);
+  return count / batch * batch;
+}
+
+size_t Session::SharedPrefix(std::span<const llm::Token> tokens) const {
+  return WholeBatches(std::min(whole_batches_, ExactPrefix(tokens)));
+}
+
+Status Session::CopyPrefix(Session& from, size_t count) {
+  NEXUS_RETURN_IF_ERROR(access_status_);
+  if (access_ == nullptr || !tokens_.empty() || count > from.whole_batches_ ||
+      count != WholeBatches(count)) {
+    return UnimplementedError("these cells can't be taken over");
+  }
+  // A micro-batch at a time bounds the memory that it takes.
+  const auto batch = static_cast<size_t>(context_->options().ubatch_tokens);
+  const auto copy = [&]() -> Status {
+    for (size_t begin = 0; begin < count; begin += batch) {
+      NEXUS_ASSIGN_OR_RETURN(const llm::KvRows rows,
+                             from.ReadCells(begin, begin + batch));
+      NEXUS_RETURN_IF_ERROR(access_
+                                ->WriteRows(kConversation,
+                                            static_cast<llm::Position>(begin),
+                                            rows)
+                                .status());
+    }
+    return Status::Ok();
+  };
+  if (const Status copied = copy(); !copied.ok()) {
+    context_->Clear();
+    return copied;
+  }
+  tokens_.assign(from.tokens_.begin(),
+                 from.tokens_.begin() + static_cast<std::ptrdiff_t>(count));
+  exact_count_ = count;
+  whole_batches_ = count;
+  return Status::Ok();
+}
 
 Status Session::SaveState(FileSystem& fs, const std::string& path) {
   if (exact_count_ == 0)
