@@ -52,9 +52,9 @@ struct ChatRequest {
   std::vector<schema::ToolSchema> tools;
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;  // with kNamed: one of `tools`
-  std::map<std::string, NamespacedTool>
-      namespaced;                           // by their names in `tools`
-  std::vector<std::string> left_out_tools;  // the types of them
+  // By their names in `tools`.
+  std::map<std::string, NamespacedTool> namespaced;
+  std::vector<std::string> left_out_tools;  // their types
   bool stream = false;
   bool include_usage = false;  // in a stream
   std::optional<int> max_tokens;

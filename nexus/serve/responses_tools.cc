@@ -1,7 +1,7 @@
 #include "nexus/serve/responses_tools.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -11,24 +11,27 @@ namespace nexus::serve {
 namespace {
 
 // A type that isn't here is more likely a slip than a tool.
-constexpr std::array<std::string_view, 12> kLeftOut = {"apply_patch",
-                                                       "code_interpreter",
-                                                       "computer",
-                                                       "computer_use_preview",
-                                                       "custom",
-                                                       "file_search",
-                                                       "image_generation",
-                                                       "local_shell",
-                                                       "mcp",
-                                                       "shell",
-                                                       "tool_search",
-                                                       "web_search"};
+constexpr std::string_view kLeftOut[] = {
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use_preview",
+    "custom",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "shell",
+    "tool_search",
+    "web_search",
+};
 
 bool IsLeftOut(std::string_view type) {
   // web_search_preview_2025_03_11: dated names of one tool.
   constexpr std::string_view kDated = "web_search_preview";
-  return type.substr(0, kDated.size()) == kDated ||
-         std::find(kLeftOut.begin(), kLeftOut.end(), type) != kLeftOut.end();
+  return type.starts_with(kDated) ||
+         std::find(std::begin(kLeftOut), std::end(kLeftOut), type) !=
+             std::end(kLeftOut);
 }
 
 class ToolsReader {

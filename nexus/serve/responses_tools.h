@@ -21,7 +21,8 @@ namespace nexus::serve {
 // "docs" and "search" -> "docs__search"; an empty namespace -> the name.
 std::string NameInNamespace(std::string_view space, std::string_view name);
 
-// Fills the request's tools, tool choice, namespaced and left_out.
+// Fills the request's tools, tool choice, namespaced and
+// left_out_tools.
 void ReadResponsesTools(const Json& body, FieldReader* read,
                         ChatRequest* request);
 
