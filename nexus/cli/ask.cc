@@ -241,12 +241,8 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   if (!result.ok()) return Fail(result.status());
 
   // Before anything else comes into the session.
-  const engine::AuditRequest audited = {
-      .plan = result->plan,
-      .tier = result->tier,
-      .block = (*session)->spliced_block(),
-      .generated = engine::AnsweredTokens(**session, result->plan),
-      .budget = prepare->budget};
+  const engine::AuditRequest audited = engine::AuditRequestFor(
+      **session, result->plan, result->tier, prepare->budget);
 
   Json object = ResultJson(flags, *result);
   if (!result->tool.has_value()) {

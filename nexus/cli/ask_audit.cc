@@ -21,11 +21,7 @@ Json AuditAnswer(const engine::Engine& engine,
                 Styled(text, report->broke_budget ? Style::kBad : Style::kGood)
                     .c_str());
   }
-  return {{"kl_mean", report->kl_mean},
-          {"top1", report->top1},
-          {"positions", report->positions},
-          {"demoted", report->broke_budget},
-          {"verdict", report->verdict}};
+  return engine::AuditToJson(*report);
 }
 
 }  // namespace nexus::cli

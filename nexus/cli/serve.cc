@@ -91,11 +91,7 @@ void LogAudit(const serve::AuditOutcome& outcome) {
     return;
   }
   const engine::AuditReport& report = *outcome.report;
-  fields["kl_mean"] = report.kl_mean;
-  fields["top1"] = report.top1;
-  fields["positions"] = report.positions;
-  fields["demoted"] = report.broke_budget;
-  fields["verdict"] = report.verdict;
+  fields.update(engine::AuditToJson(report));
   const std::string done = report.broke_budget ? "demoted " : "audited ";
   Log(report.broke_budget ? LogLevel::kWarn : LogLevel::kInfo,
       OneLine(done + outcome.tool + ": " + report.verdict), fields);

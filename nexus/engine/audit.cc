@@ -58,7 +58,43 @@ Status Demote(kv::BlockStore& store, const kv::BlockKey& schema, int samples,
   return store.PutSetting(ModelName(schema), std::to_string(demoted));
 }
 
+Result<AuditReport> Compare(Session& session, const AuditRequest& request) {
+  NEXUS_RETURN_IF_ERROR(
+      session.Prepare(request.plan, {.tier = Tier::kPrefill}).status());
+  NEXUS_ASSIGN_OR_RETURN(const FidelityReference reference,
+                         ReferenceOf(session, request.generated));
+
+  NEXUS_RETURN_IF_ERROR(session.TruncateTo(request.plan.history.size()));
+  const StudyInput same = {.block = request.block};
+  PrepareOptions options = {.tier = Tier::kSplice};
+  options.policy = kv::ParseRepairPolicy(request.tier.policy);
+  options.recompute_share = request.tier.recompute_share;
+  options.study = &same;
+  NEXUS_ASSIGN_OR_RETURN(const TierReport spliced,
+                         session.Prepare(request.plan, options));
+  if (spliced.tier != Tier::kSplice) {
+    return UnavailableError(
+        "audit: the splice can't be repeated" +
+        (spliced.reasons.empty() ? "" : ": " + spliced.reasons.back()));
+  }
+  NEXUS_ASSIGN_OR_RETURN(const FidelityStats stats,
+                         CompareWithReference(session, reference));
+  AuditReport report;
+  report.kl_mean = stats.KlMean();
+  report.top1 = stats.Top1();
+  report.positions = static_cast<int>(stats.kl.size());
+  return report;
+}
+
 }  // namespace
+
+Json AuditToJson(const AuditReport& report) {
+  return {{"kl_mean", report.kl_mean},
+          {"top1", report.top1},
+          {"positions", report.positions},
+          {"demoted", report.broke_budget},
+          {"verdict", report.verdict}};
+}
 
 void AuditTally::Add(const AuditReport& report) {
   ++audits;
@@ -107,48 +143,20 @@ bool CountTowardsAudit(kv::BlockStore& store, const TierReport& tier,
   return due || !kept.ok();
 }
 
-std::vector<llm::Token> AnsweredTokens(const Session& session,
-                                       const PromptPlan& plan) {
+AuditRequest AuditRequestFor(const Session& session, const PromptPlan& plan,
+                             const TierReport& tier, Budget budget) {
   // More says little: an answer's later tokens follow from its first.
   constexpr size_t kCompared = 64;
   const auto tokens = session.tokens();
   const auto behind =
       tokens.subspan(std::min(tokens.size(), plan.TokenCount()));
   const auto first = behind.first(std::min(behind.size(), kCompared));
-  return {first.begin(), first.end()};
+  return {.plan = plan,
+          .tier = tier,
+          .block = session.spliced_block(),
+          .generated = {first.begin(), first.end()},
+          .budget = budget};
 }
-
-namespace {
-
-Result<AuditReport> Compare(Session& session, const AuditRequest& request) {
-  NEXUS_RETURN_IF_ERROR(
-      session.Prepare(request.plan, {.tier = Tier::kPrefill}).status());
-  NEXUS_ASSIGN_OR_RETURN(const FidelityReference reference,
-                         ReferenceOf(session, request.generated));
-
-  NEXUS_RETURN_IF_ERROR(session.TruncateTo(request.plan.history.size()));
-  const StudyInput same = {.block = request.block};
-  PrepareOptions options = {.tier = Tier::kSplice};
-  options.policy = kv::ParseRepairPolicy(request.tier.policy);
-  options.recompute_share = request.tier.recompute_share;
-  options.study = &same;
-  NEXUS_ASSIGN_OR_RETURN(const TierReport spliced,
-                         session.Prepare(request.plan, options));
-  if (spliced.tier != Tier::kSplice) {
-    return UnavailableError(
-        "audit: the splice can't be repeated" +
-        (spliced.reasons.empty() ? "" : ": " + spliced.reasons.back()));
-  }
-  NEXUS_ASSIGN_OR_RETURN(const FidelityStats stats,
-                         CompareWithReference(session, reference));
-  AuditReport report;
-  report.kl_mean = stats.KlMean();
-  report.top1 = stats.Top1();
-  report.positions = static_cast<int>(stats.kl.size());
-  return report;
-}
-
-}  // namespace
 
 Result<AuditReport> AuditSplice(const Engine& engine,
                                 const AuditRequest& request) {

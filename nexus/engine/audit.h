@@ -34,6 +34,9 @@ struct AuditReport {
   std::string verdict;        // one line
 };
 
+// kl_mean, top1, positions, demoted, verdict.
+Json AuditToJson(const AuditReport& report);
+
 // What the audits of one schema's splices have found so far.
 struct AuditTally {
   int audits = 0;
@@ -67,16 +70,16 @@ struct AuditRequest {
   PromptPlan plan;
   TierReport tier;                           // of its Prepare
   std::shared_ptr<const kv::KvBlock> block;  // Session::spliced_block
-  std::vector<llm::Token> generated;         // AnsweredTokens
+  std::vector<llm::Token> generated;         // the first behind the plan's
   Budget budget = Budget::kBalanced;
   // Told when the audit's context is there, and with null before it goes: for
   // whoever wants to cancel what it does.
   std::function<void(llm::Context*)> on_context;
 };
 
-// The first of the tokens behind the plan's: what an audit compares.
-std::vector<llm::Token> AnsweredTokens(const Session& session,
-                                       const PromptPlan& plan);
+// Of the answer that the session now ends with; `tier` is its Prepare's.
+AuditRequest AuditRequestFor(const Session& session, const PromptPlan& plan,
+                             const TierReport& tier, Budget budget);
 
 // Adds the outcome to the schema's tally and demotes where needed. Takes one
 // prefill and one splice, in a context of its own. kInvalidArgument: nothing

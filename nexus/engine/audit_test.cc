@@ -82,11 +82,10 @@ class AuditTest : public ::testing::Test {
   }
 
   AuditRequest Request(const TierReport& tier) {
-    return {.plan = plan_,
-            .tier = tier,
-            .block = session_->spliced_block(),
-            .generated = {5, 6, 7, 8},
-            .budget = options_.budget};
+    AuditRequest request =
+        AuditRequestFor(*session_, plan_, tier, options_.budget);
+    request.generated = {5, 6, 7, 8};
+    return request;
   }
   Result<AuditReport> Audit() {
     NEXUS_ASSIGN_OR_RETURN(const TierReport tier, Splice());

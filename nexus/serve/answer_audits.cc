@@ -11,14 +11,10 @@ void AnswerAudits::Note(const ChatJob& job, const engine::Session& session) {
       !engine::CountTowardsAudit(*engine_->store(), job.tier, options_.every)) {
     return;
   }
-  waiting_.push_back(
-      {.request_id = job.request.id,
-       .tool = schema::ToolId(*job.tool),
-       .request = {.plan = job.plan,
-                   .tier = job.tier,
-                   .block = session.spliced_block(),
-                   .generated = engine::AnsweredTokens(session, job.plan),
-                   .budget = options_.budget}});
+  waiting_.push_back({.request_id = job.request.id,
+                      .tool = schema::ToolId(*job.tool),
+                      .request = engine::AuditRequestFor(
+                          session, job.plan, job.tier, options_.budget)});
   if (waiting_.size() > kMaxWaiting) waiting_.pop_front();
 }
 

@@ -148,8 +148,9 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
     }
     return fail(answer.status());
   }
-  audits_.Note(*job, session);
   Finish(*job, *std::move(answer));
+  // Counting writes to the store: the client has its answer by now.
+  audits_.Note(*job, session);
   if (options_.idle_work || audits_.waiting() > 0) SetIdle(job);
 }
 
