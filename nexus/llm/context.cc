@@ -49,7 +49,8 @@ Status CheckOptions(const Model& model, const ContextOptions& options) {
 llama_context_params ToParams(const Model& model,
                               const ContextOptions& options) {
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<uint32_t>(options.context_tokens);
+  params.n_ctx = static_cast<uint32_t>(options.context_tokens) *
+                 static_cast<uint32_t>(options.unified ? 1 : options.sequences);
   params.n_batch = static_cast<uint32_t>(options.batch_tokens);
   params.n_ubatch = static_cast<uint32_t>(options.ubatch_tokens);
   params.n_seq_max = static_cast<uint32_t>(options.sequences);
@@ -62,7 +63,7 @@ llama_context_params ToParams(const Model& model,
   params.type_v = static_cast<ggml_type>(options.kv_type);
   // Sharing cells between sequences, which KvAccess lives on, asserts
   // otherwise.
-  params.kv_unified = true;
+  params.kv_unified = options.unified;
   // A window-sized cache forgets cells as it goes, and then a session can't be
   // rewound to an earlier turn. The full size costs memory in the window layers
   // only.
@@ -113,7 +114,9 @@ Result<std::unique_ptr<Context>> Context::Create(
                               "' keeps no KV cache, so it can't generate");
   }
   // The engine rounds the context up and caps the batches by it.
-  actual.context_tokens = static_cast<int>(llama_n_ctx(context->handle_));
+  actual.context_tokens =
+      static_cast<int>(actual.unified ? llama_n_ctx(context->handle_)
+                                      : llama_n_ctx_seq(context->handle_));
   actual.batch_tokens = static_cast<int>(llama_n_batch(context->handle_));
   actual.ubatch_tokens = static_cast<int>(llama_n_ubatch(context->handle_));
   return context;
@@ -193,25 +196,71 @@ Status Context::Decode(std::span<const Token> tokens, Position first,
   return Status::Ok();
 }
 
+Status Context::DecodeNext(std::span<const NextToken> next) {
+  logits_rows_ = 0;
+  logits_copied_ = false;
+  const size_t count = next.size();
+  if (count == 0 || count > static_cast<size_t>(options_.batch_tokens)) {
+    return InvalidArgumentError(std::to_string(count) +
+                                " tokens for a batch of 1 to " +
+                                std::to_string(options_.batch_tokens));
+  }
+  batch_tokens_.resize(count);
+  batch_positions_.resize(count);
+  batch_owners_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [sequence, position, token] = next[i];
+    if (sequence < 0 || sequence >= options_.sequences || token < 0 ||
+        token >= model_->info().vocab_size ||
+        position != PositionEnd(sequence)) {
+      return InvalidArgumentError("token " + std::to_string(token) +
+                                  " at position " + std::to_string(position) +
+                                  " doesn't continue sequence " +
+                                  std::to_string(sequence) + " of " +
+                                  std::to_string(options_.sequences));
+    }
+    batch_tokens_[i] = token;
+    batch_positions_[i] = position;
+    batch_owners_[i] = sequence;
+  }
+  batch_outputs_.assign(count, 1);
+  const Status status = RunBatch();
+  if (!status.ok()) {
+    for (const NextToken& one : next) {
+      RemoveCells(one.sequence, one.position, -1);
+    }
+    return status;
+  }
+  logits_rows_ = static_cast<int>(count);
+  return Status::Ok();
+}
+
 Status Context::DecodeBatch(std::span<const Token> tokens, Position first,
                             SequenceId sequence, Logits logits) {
-  if (cancelled_.load(std::memory_order_relaxed)) {
-    return CancelledError("decoding was cancelled");
-  }
   const size_t count = tokens.size();
+  batch_tokens_.assign(tokens.begin(), tokens.end());
   batch_positions_.resize(count);
   for (size_t i = 0; i < count; ++i) {
     batch_positions_[i] = first + static_cast<Position>(i);
   }
-  batch_sequence_counts_.assign(count, 1);
-  batch_sequences_.assign(count, &sequence);
+  batch_owners_.assign(count, sequence);
   batch_outputs_.assign(count, logits == Logits::kAll ? 1 : 0);
   if (logits == Logits::kLast) batch_outputs_.back() = 1;
+  return RunBatch();
+}
+
+Status Context::RunBatch() {
+  if (is_cancelled()) {
+    return CancelledError("decoding was cancelled");
+  }
+  const size_t count = batch_tokens_.size();
+  batch_sequence_counts_.assign(count, 1);
+  batch_sequences_.resize(count);
+  for (size_t i = 0; i < count; ++i) batch_sequences_[i] = &batch_owners_[i];
 
   llama_batch batch{};
   batch.n_tokens = static_cast<int32_t>(count);
-  // The engine doesn't write to the tokens of a batch.
-  batch.token = const_cast<Token*>(tokens.data());
+  batch.token = batch_tokens_.data();
   batch.pos = batch_positions_.data();
   batch.n_seq_id = batch_sequence_counts_.data();
   batch.seq_id = batch_sequences_.data();
@@ -233,8 +282,8 @@ Status Context::DecodeBatch(std::span<const Token> tokens, Position first,
     case 1:
       return ResourceExhaustedError(
           "context full: no room for " + std::to_string(count) +
-          " tokens at position " + std::to_string(first) + " in " +
-          std::to_string(options_.context_tokens) + " cells");
+          " tokens at position " + std::to_string(batch_positions_[0]) +
+          " in " + std::to_string(options_.context_tokens) + " cells");
     case 2:
       return CancelledError("decoding was cancelled");
     default:

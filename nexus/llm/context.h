@@ -23,6 +23,9 @@ struct ContextOptions {
   int ubatch_tokens = 512;
   int threads = 0;    // 0: one per core
   int sequences = 2;  // session and scratch, see docs/architecture.md
+  // false: each sequence has `context_tokens` cells of its own, so that one
+  // doesn't pay for another's in DecodeNext. Sequences then can't share cells.
+  bool unified = true;
   // On CPU flash attention is far slower below 64 tokens a batch (fidelity
   // method page), so it is off unless a measurement says otherwise. With it off
   // V is stored transposed.
@@ -32,6 +35,13 @@ struct ContextOptions {
 
 // Which rows of logits a decode keeps.
 enum class Logits { kNone, kLast, kAll };
+
+// A token that continues a sequence: position == PositionEnd(sequence).
+struct NextToken {
+  SequenceId sequence = 0;
+  Position position = 0;
+  Token token = 0;
+};
 
 // Owned by one thread (the inference thread); only `Cancel` may come from
 // another. Keeps its Model alive.
@@ -58,8 +68,12 @@ class Context {
   Status Decode(std::span<const Token> tokens, Position first,
                 SequenceId sequence, Logits logits);
 
-  // Row `index` of the logits that the last Decode kept: kLast has one row (0),
-  // kAll one a token. Valid until the next Decode. Size: vocab_size.
+  // Decodes a token each of several sequences in one batch and keeps all rows
+  // of logits. On failure the sequences are as before.
+  Status DecodeNext(std::span<const NextToken> next);
+
+  // Row `index` of the logits that the last decode kept: kLast has one row (0),
+  // kAll and DecodeNext one a token. Valid until the next. Size: vocab_size.
   std::span<const float> LogitsRow(int index) const;
 
   // One past the last position in the sequence; 0 when it is empty.
@@ -75,6 +89,9 @@ class Context {
 
   // Thread-safe. Makes a running or later Decode return kCancelled until Reset.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool is_cancelled() const {
+    return cancelled_.load(std::memory_order_relaxed);
+  }
   void ResetCancel() { cancelled_.store(false, std::memory_order_relaxed); }
 
   llama_context* handle() const { return handle_; }
@@ -89,6 +106,8 @@ class Context {
   // One llama_decode of a piece that fits a batch.
   Status DecodeBatch(std::span<const Token> tokens, Position first,
                      SequenceId sequence, Logits logits);
+  // Of batch_tokens_ and the other arrays.
+  Status RunBatch();
   // Takes back what a failed Decode left from `first` on.
   Status Undo(Status status, SequenceId sequence, Position first);
 
@@ -98,8 +117,10 @@ class Context {
   int logits_rows_ = 0;
   bool logits_copied_ = false;
   // Reused from call to call; llama_batch wants arrays of all of these.
+  std::vector<Token> batch_tokens_;
   std::vector<Position> batch_positions_;
   std::vector<int32_t> batch_sequence_counts_;
+  std::vector<SequenceId> batch_owners_;
   std::vector<SequenceId*> batch_sequences_;
   std::vector<int8_t> batch_outputs_;
 };

@@ -9,6 +9,7 @@
 
 #include "nexus/llm/engine_log.h"
 #include "nexus/llm/kv_blob.h"
+#include "nexus/llm/sequence_copy.h"
 
 namespace nexus::llm {
 namespace {
@@ -125,7 +126,7 @@ Result<std::unique_ptr<KvAccess>> KvAccess::Create(Context* context,
 Status KvAccess::Probe() {
   const std::array<Token, 1> token = {context_->model().bos().value_or(0)};
   NEXUS_RETURN_IF_ERROR(context_->Decode(token, 0, scratch_, Logits::kNone));
-  NEXUS_RETURN_IF_ERROR(SerializeScratch());
+  NEXUS_RETURN_IF_ERROR(SaveSequence(*context_, scratch_, &staging_));
   NEXUS_ASSIGN_OR_RETURN(const KvBlobView view, ParseKvBlob(staging_));
   blob_magic_ = view.magic;
   for (const KvBlobCache& cache : view.caches) {
@@ -160,21 +161,6 @@ Status KvAccess::Probe() {
     write_piece_tokens_ =
         std::min({write_piece_tokens_, window,
                   static_cast<int>(llama_n_ubatch(context_->handle()))});
-  }
-  return Status::Ok();
-}
-
-Status KvAccess::SerializeScratch() {
-  llama_context* handle = context_->handle();
-  const size_t size = llama_state_seq_get_size_ext(handle, scratch_, 0);
-  if (size == 0) return InternalError("the engine can't serialise KV cells");
-  staging_.resize(size);
-  const size_t written = llama_state_seq_get_data_ext(
-      handle, staging_.data(), staging_.size(), scratch_, 0);
-  if (written != size) {
-    return InternalError("the engine wrote " + std::to_string(written) +
-                         " bytes of KV state, it had announced " +
-                         std::to_string(size));
   }
   return Status::Ok();
 }
@@ -221,7 +207,7 @@ Status KvAccess::ReadPiece(SequenceId sequence, Position begin, Position end,
   {
     const ScratchGuard guard(context_, scratch_);
     context_->ShareCells(sequence, scratch_, begin, end);
-    NEXUS_RETURN_IF_ERROR(SerializeScratch());
+    NEXUS_RETURN_IF_ERROR(SaveSequence(*context_, scratch_, &staging_));
   }
   NEXUS_ASSIGN_OR_RETURN(const KvBlobView view, ParseKvBlob(staging_));
   if (view.magic != blob_magic_ ||

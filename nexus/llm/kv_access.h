@@ -131,8 +131,6 @@ class KvAccess {
                    KvRows* rows);
   Status WritePiece(SequenceId sequence, Position position, KvRowSource& source,
                     int token, int count);
-  // Serialises the scratch sequence into staging_.
-  Status SerializeScratch();
   Status CheckWrite(SequenceId sequence, Position position, int count) const;
 
   Context* context_;

@@ -189,7 +189,9 @@ Result<KvBlobView> Parser::Parse() {
           std::to_string(remaining()) + " bytes are left over)");
     }
     KvBlobCache& cache = view.caches.emplace_back();
+    cache.begin = offset_;
     NEXUS_RETURN_IF_ERROR(ReadCache(view.sequence, &cache));
+    cache.end = offset_;
     for (KvBlobLayer& layer : cache.layers) {
       layer.shape.sliding_window = view.caches.size() == 2;
     }
@@ -248,6 +250,26 @@ void Append(T value, uint8_t** out) {
 
 Result<KvBlobView> ParseKvBlob(std::span<const uint8_t> blob) {
   return Parser(blob).Parse();
+}
+
+std::vector<uint8_t> WithStreams(std::span<const uint8_t> blob,
+                                 const KvBlobView& view, uint32_t streams) {
+  constexpr size_t kCountBytes = sizeof(uint32_t);
+  // Each of the other streams holds no cells, and says so.
+  const size_t others = (streams - 1) * kCountBytes;
+  std::vector<uint8_t> out;
+  out.reserve(blob.size() + view.caches.size() * others);
+  out.assign(blob.begin(),
+             blob.begin() + static_cast<std::ptrdiff_t>(view.caches[0].begin));
+  for (const KvBlobCache& cache : view.caches) {
+    const auto* count = reinterpret_cast<const uint8_t*>(&streams);
+    out.insert(out.end(), count, count + kCountBytes);
+    const auto rest = blob.subspan(cache.begin + kCountBytes,
+                                   cache.end - cache.begin - kCountBytes);
+    out.insert(out.end(), rest.begin(), rest.end());
+    out.insert(out.end(), others, 0);
+  }
+  return out;
 }
 
 void GatherRows(const KvBlobCache& cache, size_t layer, Position first,

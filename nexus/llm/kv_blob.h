@@ -38,6 +38,9 @@ struct KvBlobCache {
   std::vector<Position> positions;  // in the order of cells
   bool v_transposed = false;
   std::vector<KvBlobLayer> layers;  // empty when there are no cells
+  // Where it lies in the blob, its stream count included.
+  size_t begin = 0;
+  size_t end = 0;
 };
 
 // Points into the blob.
@@ -51,6 +54,11 @@ struct KvBlobView {
 // Nexus can't splice: quantised rows, several streams, no V, more than two
 // caches. The blob must be aligned to 2 bytes.
 Result<KvBlobView> ParseKvBlob(std::span<const uint8_t> blob);
+
+// The same cells for a context whose sequences have a stream each: `streams` of
+// them. Such a blob holds all of a sequence's cells in its first stream.
+std::vector<uint8_t> WithStreams(std::span<const uint8_t> blob,
+                                 const KvBlobView& view, uint32_t streams);
 
 // Copies the rows of one layer to row-major order of positions: the cell at
 // position p goes to row p - first. Every position must lie in [first, first +
