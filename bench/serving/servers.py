@@ -101,6 +101,8 @@ def arms(options):
              "--cache-ram", "8192"]
     return {
         "nexus route": ("nexus", [*nexus, "--tools-mode", "route"]),
+        "nexus parallel": ("nexus", [*nexus, "--tools-mode", "route", "--parallel",
+                                     "8"]),
         "nexus pin": ("nexus", [*nexus, "--tools-mode", "pin"]),
         "nexus hybrid": ("nexus", [*nexus, "--tools-mode", "hybrid"]),
         "llama": ("llama-server", [*llama, *slots, "-fa", "off"]),

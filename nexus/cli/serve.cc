@@ -32,6 +32,7 @@ struct ServeFlags {
   std::string tools_mode = "route";
   int hybrid_tools = 4;
   int sessions = 4;
+  int parallel = 1;
   int queue = 64;
   int deadline_s = 600;
   int max_body_mb = 4;
@@ -211,6 +212,14 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   }
   const auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
+  std::unique_ptr<engine::StepBatch> batch;
+  if (flags.parallel > 1) {
+    auto made = engine::StepBatch::Create(engine->get(), flags.parallel);
+    if (!made.ok()) return Fail(made.status().WithContext("--parallel"));
+    batch = *std::move(made);
+    Note("answering up to " + std::to_string(flags.parallel) +
+         " requests at once: under load answers aren't the same to the bit");
+  }
 
   serve::Metrics metrics;
   serve::ChatServiceOptions chat_options;
@@ -219,6 +228,7 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   chat_options.hybrid.tools = flags.hybrid_tools;
   chat_options.prepare = *prepare;
   chat_options.sessions.max_sessions = flags.sessions;
+  chat_options.batch = batch.get();
   chat_options.scheduler.max_waiting = static_cast<size_t>(flags.queue);
   chat_options.idle_work = flags.idle_work;
   chat_options.audit_every = flags.audit;
@@ -306,6 +316,14 @@ void AddServeCommand(CLI::App* app, Action* action) {
                    "Conversations whose cells are held; each takes memory for "
                    "--ctx tokens")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--parallel", flags->parallel,
+                   "Requests answered at once, a token of each in one decode: "
+                   "more answers a second, but no longer the same to the bit. "
+                   "Each takes memory for --ctx tokens, and a session")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command
       ->add_option("--queue", flags->queue,

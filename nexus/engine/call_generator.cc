@@ -141,23 +141,24 @@ Result<CallGenerator::Sampled> CallGenerator::SampleObject(
       result.undecoded = token;
       return result;
     }
-    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+    NEXUS_RETURN_IF_ERROR(session.Step(token));
   }
 }
 
-Result<const CallConstraint*> CallGenerator::ConstraintFor(
+Result<std::shared_ptr<const CallConstraint>> CallGenerator::ConstraintFor(
     const schema::ToolSchema& tool, bool leading_space) {
   const std::string key =
       schema::CanonicalText(tool) + (leading_space ? " " : "");
   if (const auto found = constraints_.find(key); found != constraints_.end()) {
-    return found->second.get();
+    return found->second;
   }
-  NEXUS_ASSIGN_OR_RETURN(auto made,
+  NEXUS_ASSIGN_OR_RETURN(std::shared_ptr<const CallConstraint> made,
                          MakeConstraint(*model_, tool, leading_space));
   // A server sees tools of all its clients' making. They come again, so which
   // of them go matters little.
   if (constraints_.size() >= kMaxConstraints) constraints_.clear();
-  return constraints_.emplace(key, std::move(made)).first->second.get();
+  constraints_.emplace(key, made);
+  return made;
 }
 
 Result<GeneratedCall> CallGenerator::Generate(Session& session,
@@ -165,7 +166,7 @@ Result<GeneratedCall> CallGenerator::Generate(Session& session,
                                               const PromptPlanner& planner,
                                               const schema::ToolSchema& tool,
                                               const CallOptions& options) {
-  NEXUS_ASSIGN_OR_RETURN(const CallConstraint* found,
+  NEXUS_ASSIGN_OR_RETURN(const std::shared_ptr<const CallConstraint> found,
                          ConstraintFor(tool, plan.space_before_arguments));
   const CallConstraint& constraint = *found;
 

@@ -61,16 +61,18 @@ Result<std::unique_ptr<CallConstraint>> MakeConstraint(
     const llm::Model& model, const schema::ToolSchema& tool,
     bool leading_space);
 
-// Thread-compatible; keeps the constraints of the tools it has seen lately.
+// Keeps the constraints of the tools it has seen lately. Of whoever has the
+// turn (step_batch.h): a session that generates in a batch has given it up, but
+// what goes on then doesn't touch this object.
 class CallGenerator {
  public:
   static constexpr size_t kMaxConstraints = 256;
 
   explicit CallGenerator(const llm::Model* model) : model_(model) {}
 
-  // What Generate will use for this tool; valid until the next call of either.
-  Result<const CallConstraint*> ConstraintFor(const schema::ToolSchema& tool,
-                                              bool leading_space);
+  // What Generate will use for this tool.
+  Result<std::shared_ptr<const CallConstraint>> ConstraintFor(
+      const schema::ToolSchema& tool, bool leading_space);
 
   // The session must stand behind the plan's preamble with its logits at hand.
   // Leaves the session behind the last sampled token. A context that fills up
@@ -93,7 +95,7 @@ class CallGenerator {
                                const CallOptions& options);
 
   const llm::Model* model_;
-  std::map<std::string, std::unique_ptr<CallConstraint>> constraints_;
+  std::map<std::string, std::shared_ptr<const CallConstraint>> constraints_;
 };
 
 }  // namespace nexus::engine

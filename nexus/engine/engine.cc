@@ -168,6 +168,19 @@ Result<std::unique_ptr<llm::Context>> Engine::NewContext(
                .kv_type = options_.kv_type});
 }
 
+Result<std::unique_ptr<llm::Context>> Engine::NewStepContext(
+    int sequences) const {
+  return llm::Context::Create(model_,
+                              {.context_tokens = options_.context_tokens,
+                               .batch_tokens = sequences,
+                               .ubatch_tokens = sequences,
+                               .threads = options_.threads,
+                               .sequences = sequences,
+                               .unified = false,
+                               .flash_attention = attention_.flash_attention,
+                               .kv_type = options_.kv_type});
+}
+
 kv::BlockKey Engine::SpliceKey(std::span<const llm::Token> block,
                                int contexts) const {
   return {.fingerprint = fingerprint_.Digest(),

@@ -92,6 +92,9 @@ class Engine {
   // (0: options().context_tokens).
   Result<std::unique_ptr<llm::Context>> NewContext(
       int context_tokens = 0) const;
+  // One in which `sequences` sequences are continued side by side, with room
+  // for options().context_tokens each; for Context::DecodeNext alone.
+  Result<std::unique_ptr<llm::Context>> NewStepContext(int sequences) const;
 
   // The block of these tokens with the most samples behind it, compiled or
   // learned, mapped and verified. kNotFound: there is none yet.

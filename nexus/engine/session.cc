@@ -82,6 +82,11 @@ Status Session::UseFlashAttention(bool on) {
 }
 
 Status Session::Append(std::span<const Token> tokens, llm::Logits logits) {
+  if (member_.has_value()) {
+    const std::vector<Token> all = Concatenate({ahead_, tokens});
+    LeaveBatch();
+    return Append(all, logits);
+  }
   NEXUS_RETURN_IF_ERROR(
       context_->Decode(tokens, static_cast<llm::Position>(tokens_.size()),
                        kConversation, logits));
@@ -91,6 +96,26 @@ Status Session::Append(std::span<const Token> tokens, llm::Logits logits) {
   }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   return Status::Ok();
+}
+
+Status Session::Step(Token token) {
+  if (batch_ != nullptr && !member_.has_value()) {
+    const auto joined = batch_->Join(*context_, kConversation);
+    // What can't be copied is decoded here, by whoever has the turn.
+    if (joined.ok()) member_ = *joined;
+  }
+  if (!member_.has_value()) return Append({&token, 1}, llm::Logits::kLast);
+  if (context_->is_cancelled()) return CancelledError("decoding was cancelled");
+  NEXUS_ASSIGN_OR_RETURN(step_logits_, batch_->Step(*member_, token));
+  ahead_.push_back(token);
+  return Status::Ok();
+}
+
+void Session::LeaveBatch() {
+  if (!member_.has_value()) return;
+  batch_->Leave(*member_);
+  member_.reset();
+  ahead_.clear();
 }
 
 Status Session::Decode(std::span<const Token> tokens, llm::Logits logits,
@@ -302,6 +327,7 @@ Result<std::shared_ptr<const kv::KvBlock>> Session::FindPinned(
 
 Result<TierReport> Session::Prepare(const PromptPlan& plan,
                                     const PrepareOptions& options) {
+  LeaveBatch();
   spliced_block_.reset();
   if (!plan.pieces.empty()) {
     block_decoded_ = false;

@@ -23,6 +23,7 @@
 #include "nexus/engine/prompt_plan.h"
 #include "nexus/engine/repair_choice.h"
 #include "nexus/engine/repair_profile.h"
+#include "nexus/engine/step_batch.h"
 #include "nexus/engine/tier.h"
 #include "nexus/kv/recompute_plan.h"
 #include "nexus/kv/splicer.h"
@@ -85,8 +86,19 @@ class Session {
   // Decodes more tokens behind what is there.
   Status Append(std::span<const llm::Token> tokens, llm::Logits logits);
 
-  // The last row of logits. Valid until the next Prepare or Append.
-  std::span<const float> logits() const { return context_->LogitsRow(0); }
+  // From here on Step decodes together with other sessions where it can; null:
+  // alone. The caller has the turn (step_batch.h). Step gives it up; Append,
+  // Prepare and LeaveBatch take it back.
+  void UseBatch(StepBatch* batch) { batch_ = batch; }
+  // Decodes one sampled token. In a batch it isn't one of tokens(): the session
+  // forgets it when it leaves, unless Append comes first.
+  Status Step(llm::Token token);
+  void LeaveBatch();
+
+  // The last row of logits. Valid until the next Prepare, Append or Step.
+  std::span<const float> logits() const {
+    return member_.has_value() ? step_logits_ : context_->LogitsRow(0);
+  }
 
   // Tokens now in the context, and how many of the first were decoded or
   // restored exactly (a spliced token and all behind it are not).
@@ -161,7 +173,7 @@ class Session {
   // Cells that are still free.
   int room() const {
     return context_->options().context_tokens -
-           static_cast<int>(tokens_.size());
+           static_cast<int>(tokens_.size() + ahead_.size());
   }
 
  private:
@@ -201,6 +213,10 @@ class Session {
   size_t exact_count_ = 0;
   // Of the first tokens, those that were decoded in whole micro-batches.
   size_t whole_batches_ = 0;
+  StepBatch* batch_ = nullptr;
+  std::optional<int> member_;      // of batch_
+  std::vector<llm::Token> ahead_;  // decoded there, behind tokens_
+  std::span<const float> step_logits_;
   bool block_decoded_ = false;  // as text, by the last Prepare; not yet learned
   std::shared_ptr<const kv::KvBlock> spliced_block_;
   // By the hash of their tokens.

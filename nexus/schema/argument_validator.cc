@@ -22,6 +22,7 @@
 #include <string_view>
 #include <utility>
 
+#include "nexus/base/mutex.h"
 #include "nexus/base/utf8_cut.h"
 #include "nexus/schema/canonical_json.h"
 #include "nexus/schema/schema_lowering.h"
@@ -231,7 +232,8 @@ bool IsWithinBounds(const Json& value, size_t* values) {
 
 struct ArgumentValidator::Impl {
   // Steps of the running validation; constraints hold its address.
-  mutable size_t steps = 0;
+  size_t steps = 0;
+  Mutex mutex;  // for one validation
   valijson::Schema schema;
 };
 
@@ -265,6 +267,7 @@ Status ArgumentValidator::Validate(const Json& arguments) const {
         std::to_string(kMaxArgumentValues) + " values or " +
         std::to_string(kMaxArrayItems) + " items in an array");
   }
+  MutexLock lock(impl_->mutex);
   impl_->steps = 0;
   try {
     const nlohmann::json document(arguments);

@@ -12,7 +12,7 @@
 
 namespace nexus::schema {
 
-// One thread at a time, Validate included: it counts its steps.
+// Thread-safe: one Validate after the other.
 class ArgumentValidator {
  public:
   // kInvalidArgument when the schema itself is unusable ($ref cycles, remote

@@ -57,7 +57,7 @@ Result<GeneratedAnswer> GenerateAnswer(engine::Session& session,
     // Nothing is sampled behind the last one: its cell is the next turn's work.
     answer.at_limit = answer.sampled_tokens >= limit;
     if (answer.at_limit) break;
-    NEXUS_RETURN_IF_ERROR(session.Append({&token, 1}, llm::Logits::kLast));
+    NEXUS_RETURN_IF_ERROR(session.Step(token));
   }
   emit(filter.Flush());
   return answer;

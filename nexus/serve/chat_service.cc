@@ -45,6 +45,15 @@ std::string LastCall(const std::vector<ChatMessage>& messages) {
   return {};
 }
 
+ChatServiceOptions WithBatch(ChatServiceOptions options) {
+  if (options.batch == nullptr) return options;
+  const int members = options.batch->max_members();
+  options.scheduler.max_running = static_cast<size_t>(members);
+  options.sessions.max_sessions =
+      std::max(options.sessions.max_sessions, members);
+  return options;
+}
+
 // A prompt that is too long is the request's fault, where a full queue isn't.
 ApiError ErrorOfWork(const Status& status) {
   if (status.code() == StatusCode::kResourceExhausted) {
@@ -61,7 +70,7 @@ ChatService::ChatService(const engine::Engine* engine, ToolRouter* router,
                          ChatServiceOptions options)
     : engine_(engine),
       router_(router),
-      options_(std::move(options)),
+      options_(WithBatch(std::move(options))),
       sessions_(engine, options_.sessions),
       worker_(engine, router,
               {.prepare = options_.prepare,
@@ -121,6 +130,7 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
 }
 
 void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
+  const engine::Turn turn(options_.batch);
   job->queue_ms = Since(job->submitted_at);
   const auto fail = [&](const Status& status) {
     ChatEvent event;
@@ -134,8 +144,12 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
   if (!held.ok()) return fail(held.status());
   job->lease = (*held)->lease;
   engine::Session& session = *(*held)->session;
+  (*held)->is_busy = true;
+  session.UseBatch(options_.batch);
   ticket.SetInterrupt([&session] { session.context().Cancel(); });
   auto answer = worker_.Answer(*job, session);
+  session.LeaveBatch();
+  (*held)->is_busy = false;
   ticket.SetInterrupt({});
   session.context().ResetCancel();
   {
@@ -156,6 +170,7 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
 
 void ChatService::SetIdle(const std::shared_ptr<ChatJob>& job) {
   scheduler_.SetIdle(job->key, [this, job](Ticket& own) {
+    const engine::Turn turn(options_.batch);
     HeldSession* mine = sessions_.Find(job->lease);
     if (options_.idle_work && mine != nullptr) {
       llm::Context& context = mine->session->context();
@@ -189,6 +204,7 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
   if (job.request.wants_report) {
     Json report = TierJson(job.tier);
     report["mode"] = std::string(ToolsModeName(job.mode));
+    report["batched"] = options_.batch != nullptr;
     report["route"] =
         job.decision.has_value() ? RouteJson(*job.decision) : Json(nullptr);
     if (job.decision.has_value()) report["route"]["query"] = job.routed_text;

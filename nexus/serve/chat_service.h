@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "nexus/engine/engine.h"
+#include "nexus/engine/step_batch.h"
 #include "nexus/engine/tool_forecast.h"
 #include "nexus/serve/answer_audits.h"
 #include "nexus/serve/chat_job.h"
@@ -51,13 +52,16 @@ struct ChatServiceOptions {
   engine::PrepareOptions prepare;
   SessionCacheOptions sessions;
   SchedulerOptions scheduler;
+  // Requests at work at once: its members, each with a session. Null: one after
+  // the other, bit-stable. Must outlive the service.
+  engine::StepBatch* batch = nullptr;
   // Of a call's arguments, when the request has no limit.
   int call_tokens = 1024;
   // Learn, remember and prepare the next turn between requests.
   bool idle_work = true;
   // Idle work too, whatever idle_work says.
   int audit_every = 0;
-  // Called on the inference thread.
+  // Called on an inference thread, one at a time.
   std::function<void(const ChatOutcome&)> on_outcome;
   std::function<void(const AuditOutcome&)> on_audit;
 };
@@ -81,6 +85,10 @@ class ChatService {
   std::optional<ApiError> Submit(ChatRequest request, Accepted* accepted);
 
   SchedulerCounts scheduler_counts() const { return scheduler_.counts(); }
+  engine::StepBatchCounts batch_counts() const {
+    return options_.batch != nullptr ? options_.batch->counts()
+                                     : engine::StepBatchCounts{};
+  }
   // Of the last request that ended.
   SessionCacheCounts session_counts() const EXCLUDES(mutex_);
 
@@ -97,7 +105,7 @@ class ChatService {
   }
 
  private:
-  // All below on the inference thread.
+  // All below on the inference thread, or with the turn.
   void Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket);
   void Finish(ChatJob& job, ChatResult result);
   void SetIdle(const std::shared_ptr<ChatJob>& job);
@@ -108,7 +116,7 @@ class ChatService {
   ToolRouter* const router_;
   const ChatServiceOptions options_;
 
-  // Of the inference thread.
+  // Of the inference thread, or of whoever has the turn.
   SessionCache sessions_;
   ChatWorker worker_;
   AnswerAudits audits_;
@@ -118,7 +126,7 @@ class ChatService {
   mutable Mutex mutex_;
   SessionCacheCounts session_counts_ GUARDED_BY(mutex_);
 
-  // Last: its thread uses all of the above.
+  // Last: its threads use all of the above.
   Scheduler scheduler_;
 };
 

@@ -396,6 +396,70 @@ TEST_F(ChatServiceTest, KeepsToTheResponseFormat) {
   EXPECT_TRUE((*json)["x"].is_number_integer());
 }
 
+TEST_F(ChatServiceTest, ManyAnswerAtOnceInABatch) {
+  constexpr int kRequests = 10;
+  ASSERT_OK_AND_ASSIGN(const auto batch,
+                       engine::StepBatch::Create(&tiny_->engine(), 4));
+  ChatServiceOptions options;
+  options.batch = batch.get();
+  options.sessions.max_sessions = 1;  // raised to the batch's
+  Start(std::move(options));
+  std::vector<ChatService::Accepted> accepted(kRequests);
+  for (int i = 0; i < kRequests; ++i) {
+    // Words and calls, and two of each conversation.
+    ChatRequest request = i % 2 == 0
+                              ? Question("Say " + std::to_string(i / 4) + ".")
+                              : BerthQuestion();
+    ASSERT_EQ(
+        service_->Submit(std::move(request), &accepted[static_cast<size_t>(i)]),
+        std::nullopt);
+  }
+  for (int i = 0; i < kRequests; ++i) {
+    std::optional<ChatEvent> event;
+    do {
+      event = accepted[static_cast<size_t>(i)].stream->Pop(kLongest);
+      ASSERT_TRUE(event.has_value()) << i;
+    } while (event->kind != ChatEvent::Kind::kDone &&
+             event->kind != ChatEvent::Kind::kFailed);
+    ASSERT_EQ(event->kind, ChatEvent::Kind::kDone) << event->error.message;
+    EXPECT_EQ(event->result.report["batched"], true);
+    if (i % 2 == 1) {
+      EXPECT_EQ(event->result.tool_calls.at(0).name, "book_berth_0");
+    }
+  }
+  service_->Stop();
+  const engine::StepBatchCounts counts = service_->batch_counts();
+  EXPECT_GT(counts.tokens, counts.decodes);
+  EXPECT_EQ(outcomes_.size(), static_cast<size_t>(kRequests));
+  EXPECT_LE(service_->session_counts().held, 4U);
+}
+
+TEST_F(ChatServiceTest, StopEndsABatch) {
+  ASSERT_OK_AND_ASSIGN(const auto batch,
+                       engine::StepBatch::Create(&tiny_->engine(), 3));
+  ChatServiceOptions options;
+  options.batch = batch.get();
+  Start(std::move(options));
+  std::vector<ChatService::Accepted> accepted(5);
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    ChatRequest request = Question("Count to " + std::to_string(i) + ".");
+    request.max_tokens = 3000;
+    request.stream = true;
+    ASSERT_EQ(service_->Submit(std::move(request), &accepted[i]), std::nullopt);
+  }
+  ASSERT_TRUE(accepted[0].stream->Pop(kLongest).has_value());
+  // One leaves, and the others go on.
+  accepted[0].ticket->Cancel(CancelledError("the client left"));
+  std::optional<ChatEvent> event;
+  do {
+    event = accepted[0].stream->Pop(kLongest);
+    ASSERT_TRUE(event.has_value());
+  } while (event->kind != ChatEvent::Kind::kFailed &&
+           event->kind != ChatEvent::Kind::kDone);
+  service_->Stop();
+  EXPECT_EQ(service_->scheduler_counts().running, 0U);
+}
+
 TEST_F(ChatServiceTest, StopFailsWhatWaits) {
   Start();
   ChatRequest request = Question("Tell me everything.");

@@ -189,7 +189,7 @@ Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,
   // Arguments that only the validator can judge may be written twice; they
   // can't go out before they are right.
   NEXUS_ASSIGN_OR_RETURN(
-      const engine::CallConstraint* constraint,
+      const std::shared_ptr<const engine::CallConstraint> constraint,
       generator_.ConstraintFor(tool, job.plan.space_before_arguments));
   const bool live = request.stream && constraint->relaxed.empty();
   ArgumentsOut out(&job);

@@ -292,6 +292,7 @@ ServerResponse HttpApi::MetricsText() const {
   Gauges gauges;
   gauges.scheduler = parts_.chat->scheduler_counts();
   gauges.sessions = parts_.chat->session_counts();
+  gauges.batch = parts_.chat->batch_counts();
   if (connection_count_) gauges.connections = connection_count_();
   ServerResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -150,6 +150,11 @@ std::string Metrics::Text(const Gauges& gauges) const {
   counter("nexus_sessions_shared_tokens_total",
           "Prompt tokens that such sessions and new ones began with.",
           sessions.shared_tokens);
+  counter("nexus_batched_decodes_total",
+          "Decodes of a token each of several sessions (--parallel).",
+          gauges.batch.decodes);
+  counter("nexus_batched_tokens_total", "Tokens of those decodes.",
+          gauges.batch.tokens);
   gauge("nexus_connections", "Open connections.", gauges.connections);
   return text;
 }

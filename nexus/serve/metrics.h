@@ -31,6 +31,7 @@ class Histogram {
 struct Gauges {
   SchedulerCounts scheduler;
   SessionCacheCounts sessions;
+  engine::StepBatchCounts batch;
   size_t connections = 0;
 };
 

@@ -38,7 +38,9 @@ void Ticket::SetInterrupt(std::function<void()> interrupt) {
 }
 
 Scheduler::Scheduler(const SchedulerOptions& options) : options_(options) {
-  thread_ = std::thread([this] { Run(); });
+  for (size_t i = 0; i < std::max<size_t>(1, options_.max_running); ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
 }
 
 Scheduler::~Scheduler() { Stop(); }
@@ -81,7 +83,9 @@ Result<std::shared_ptr<Ticket>> Scheduler::Submit(uint64_t conversation,
   }
   auto ticket = std::make_shared<Ticket>();
   std::deque<Item>& items = waiting_[conversation];
-  if (items.empty()) turns_.push_back(conversation);
+  if (items.empty() && !running_.contains(conversation)) {
+    turns_.push_back(conversation);
+  }
   items.push_back({.work = std::move(work), .ticket = ticket});
   if (running_idle_ != nullptr) {
     running_idle_->Cancel(CancelledError("a request came"));
@@ -103,7 +107,8 @@ void Scheduler::SetIdle(uint64_t conversation, IdleWork work) {
 int Scheduler::RetryAfterSeconds() const {
   MutexLock lock(mutex_);
   const double seconds =
-      std::ceil(mean_seconds_ * static_cast<double>(WaitingCount() + 1));
+      std::ceil(mean_seconds_ * static_cast<double>(WaitingCount() + 1) /
+                static_cast<double>(std::max<size_t>(1, options_.max_running)));
   return static_cast<int>(
       std::clamp(seconds, 1.0, static_cast<double>(kLongestRetry)));
 }
@@ -112,35 +117,48 @@ SchedulerCounts Scheduler::counts() const {
   MutexLock lock(mutex_);
   SchedulerCounts counts = counts_;
   counts.waiting = WaitingCount();
-  counts.running = running_ != nullptr ? 1 : 0;
+  counts.running = running_.size();
   return counts;
 }
 
 void Scheduler::Stop() {
   {
     MutexLock lock(mutex_);
-    if (!thread_.joinable()) return;
     stopping_ = true;
     const Status why = UnavailableError("the server is shutting down");
     idle_.clear();
     if (running_idle_ != nullptr) running_idle_->Cancel(why);
-    if (running_ != nullptr) running_->Cancel(why);
+    for (const auto& [conversation, ticket] : running_) ticket->Cancel(why);
     for (auto& [conversation, items] : waiting_) {
       for (Item& item : items) item.ticket->Cancel(why);
     }
-    changed_.NotifyOne();
+    changed_.NotifyAll();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
-void Scheduler::RunRequest(Item item) {
+bool Scheduler::HasWork() const {
+  return !turns_.empty() || (!idle_.empty() && running_.empty() &&
+                             running_idle_ == nullptr && !stopping_);
+}
+
+void Scheduler::RunRequest(uint64_t conversation, Item item) {
   const auto start = Clock::Monotonic().Now();
   item.work(*item.ticket);
   // Captured things go here and not under the lock.
   item.work = nullptr;
   const double seconds = Milliseconds(Clock::Monotonic().Now() - start) / 1000;
   MutexLock lock(mutex_);
-  running_ = nullptr;
+  running_.erase(conversation);
+  const auto queue = waiting_.find(conversation);
+  if (queue->second.empty()) {
+    waiting_.erase(queue);
+  } else {
+    turns_.push_back(conversation);
+  }
+  changed_.NotifyAll();
   if (item.ticket->is_cancelled()) {
     ++counts_.cancelled;
   } else {
@@ -160,26 +178,22 @@ void Scheduler::RunIdle(uint64_t conversation, IdleWork work, Ticket& ticket) {
   if (!finished && !replaced && !stopping_) {
     idle_.emplace_back(conversation, std::move(work));
   }
+  changed_.NotifyAll();
 }
 
 void Scheduler::Run() {
   while (true) {
     MutexLock lock(mutex_);
-    while (turns_.empty() && idle_.empty() && !stopping_) changed_.Wait(lock);
+    while (!HasWork() && !stopping_) changed_.Wait(lock);
     if (!turns_.empty()) {
       const uint64_t conversation = turns_.front();
       turns_.pop_front();
       const auto queue = waiting_.find(conversation);
       Item item = std::move(queue->second.front());
       queue->second.pop_front();
-      if (queue->second.empty()) {
-        waiting_.erase(queue);
-      } else {
-        turns_.push_back(conversation);
-      }
-      running_ = item.ticket;
+      running_.emplace(conversation, item.ticket);
       lock.Unlock();
-      RunRequest(std::move(item));
+      RunRequest(conversation, std::move(item));
     } else if (stopping_) {
       return;
     } else {

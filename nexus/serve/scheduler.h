@@ -1,10 +1,12 @@
 // Scheduler: the one inference thread, and who may use it next.
 //
 // A piece of work runs from its beginning to its end, so that a session's
-// decodes have nothing between them (docs/determinism.md). Conversations take
-// turns, whatever the number of requests that each has waiting. Behind all of
-// them comes idle work: it is cancelled as soon as a request arrives, and begun
-// again later.
+// decodes have nothing between them (docs/determinism.md); where several may
+// run at once, each on a thread of its own, they divide the engine among them
+// (engine/step_batch.h). One of a conversation runs at a time. Conversations
+// take turns, whatever the number of requests that each has waiting. Behind all
+// of them comes idle work: it is cancelled as soon as a request arrives, and
+// begun again later.
 #ifndef NEXUS_SERVE_SCHEDULER_H_
 #define NEXUS_SERVE_SCHEDULER_H_
 
@@ -15,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "nexus/base/clock.h"
 #include "nexus/base/mutex.h"
@@ -46,6 +49,8 @@ class Ticket {
 
 struct SchedulerOptions {
   size_t max_waiting = 64;
+  // Above 1, the work divides what it uses among threads by itself.
+  size_t max_running = 1;
   // Under load idle work has no turn: of more conversations the oldest goes.
   size_t max_idle = 16;
 };
@@ -62,7 +67,7 @@ struct SchedulerCounts {
 // Thread-safe.
 class Scheduler {
  public:
-  // Runs exactly once, on the inference thread, even when its ticket was
+  // Runs exactly once, on an inference thread, even when its ticket was
   // cancelled before: it then has to say so to whoever waits for it. Mustn't
   // throw.
   using Work = std::function<void(Ticket&)>;
@@ -82,14 +87,15 @@ class Scheduler {
   // What Submit would say now, counted as its answer: to be asked before costly
   // preparations.
   Status Admit() EXCLUDES(mutex_);
-  // To be done when nobody waits; replaces the conversation's earlier.
+  // To be done when nobody waits and nothing runs; replaces the conversation's
+  // earlier.
   void SetIdle(uint64_t conversation, IdleWork work) EXCLUDES(mutex_);
 
   // When to try again after a refusal, from how long requests took lately.
   int RetryAfterSeconds() const EXCLUDES(mutex_);
   SchedulerCounts counts() const EXCLUDES(mutex_);
 
-  // Cancels everything, waits for the thread's end.
+  // Cancels everything, waits for the threads' end.
   void Stop() EXCLUDES(mutex_);
 
  private:
@@ -99,7 +105,8 @@ class Scheduler {
   };
 
   void Run();
-  void RunRequest(Item item) EXCLUDES(mutex_);
+  bool HasWork() const REQUIRES(mutex_);
+  void RunRequest(uint64_t conversation, Item item) EXCLUDES(mutex_);
   void RunIdle(uint64_t conversation, IdleWork work, Ticket& ticket)
       EXCLUDES(mutex_);
   size_t WaitingCount() const REQUIRES(mutex_);
@@ -109,14 +116,15 @@ class Scheduler {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<uint64_t, std::deque<Item>> waiting_ GUARDED_BY(mutex_);
-  std::deque<uint64_t> turns_ GUARDED_BY(mutex_);  // keys of waiting_
+  // Keys of waiting_, but for those of which one runs.
+  std::deque<uint64_t> turns_ GUARDED_BY(mutex_);
   std::deque<std::pair<uint64_t, IdleWork>> idle_ GUARDED_BY(mutex_);
-  std::shared_ptr<Ticket> running_ GUARDED_BY(mutex_);
+  std::map<uint64_t, std::shared_ptr<Ticket>> running_ GUARDED_BY(mutex_);
   std::shared_ptr<Ticket> running_idle_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   SchedulerCounts counts_ GUARDED_BY(mutex_);
   double mean_seconds_ GUARDED_BY(mutex_) = 1;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace nexus::serve

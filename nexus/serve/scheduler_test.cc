@@ -1,5 +1,6 @@
 #include "nexus/serve/scheduler.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -84,6 +85,45 @@ TEST(SchedulerTest, ConversationsTakeTurns) {
   Settle(scheduler);
   scheduler.Stop();
   EXPECT_THAT(log.lines, ElementsAre("a1", "b1", "c1", "a2", "b2", "a3"));
+}
+
+TEST(SchedulerTest, SeveralRunAtOnceButOneOfAConversation) {
+  Scheduler scheduler({.max_running = 3});
+  Gate all_began;
+  Gate open;
+  std::atomic<int> began{0};
+  std::atomic<int> of_one{0};
+  std::atomic<int> idle{0};
+  const auto work = [&](Ticket&) {
+    if (++began == 3) all_began.Open();
+    open.Wait();
+  };
+  for (const uint64_t conversation : {1, 2, 3}) {
+    ASSERT_TRUE(scheduler.Submit(conversation, work).ok());
+    ASSERT_TRUE(scheduler
+                    .Submit(conversation,
+                            [&](Ticket&) {
+                              EXPECT_TRUE(open.Wait(milliseconds(0)));
+                              ++of_one;
+                            })
+                    .ok());
+  }
+  scheduler.SetIdle(1, [&](Ticket&) {
+    EXPECT_EQ(of_one, 3);
+    ++idle;
+    return true;
+  });
+  ASSERT_TRUE(all_began.Wait());
+  EXPECT_EQ(scheduler.counts().running, 3U);
+  EXPECT_EQ(scheduler.counts().waiting, 3U);
+  open.Open();
+  for (int i = 0; i < 1000 && idle == 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(idle, 1);
+  scheduler.Stop();
+  EXPECT_EQ(of_one, 3);
+  EXPECT_EQ(scheduler.counts().finished, 6U);
 }
 
 TEST(SchedulerTest, RefusesWhenTheQueueIsFull) {

@@ -1,6 +1,7 @@
 #include "nexus/serve/session_cache.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace nexus::serve {
@@ -24,7 +25,7 @@ Result<HeldSession*> SessionCache::Acquire(
     const bool continues =
         !begun.empty() && begun.size() <= conversation.size() &&
         std::equal(begun.begin(), begun.end(), conversation.begin());
-    if (!continues) continue;
+    if (!continues || (*it)->is_busy) continue;
     const std::pair<size_t, size_t> holds = {
         (*it)->session->ExactPrefix(prompt), begun.size()};
     if (best == held_.end() || holds >= most) {
@@ -41,7 +42,12 @@ Result<HeldSession*> SessionCache::Acquire(
     best = held_.insert(held_.end(), std::move(held));
     ++counts_.created;
   } else {
-    best = held_.begin();
+    best = std::find_if(held_.begin(), held_.end(),
+                        [](const auto& held) { return !held->is_busy; });
+    if (best == held_.end()) {
+      return ResourceExhaustedError("all " + std::to_string(held_.size()) +
+                                    " sessions are at work");
+    }
     (*best)->session->ForgetBlocks();
     ++counts_.taken_over;
   }

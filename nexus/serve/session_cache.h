@@ -36,6 +36,9 @@ struct HeldSession {
   std::vector<llm::Token> conversation;
   // Changes whenever the session goes to another request.
   uint64_t lease = 0;
+  // At work for a request: set and cleared by whoever acquired it, where
+  // several are at work at once. Such a session goes to nobody else.
+  bool is_busy = false;
 };
 
 struct SessionCacheCounts {
@@ -46,14 +49,16 @@ struct SessionCacheCounts {
   size_t held = 0;
 };
 
-// Owned by the inference thread. The engine must outlive it.
+// Owned by the inference thread, or by whoever has the turn (step_batch.h). The
+// engine must outlive it.
 class SessionCache {
  public:
   SessionCache(const engine::Engine* engine, const SessionCacheOptions& options)
       : engine_(engine), options_(options) {}
 
   // The session to answer `conversation` with, by way of the tokens `prompt`,
-  // and its lease; valid until the next Acquire. A session that is new, or was
+  // and its lease; valid until the next Acquire, or while it is busy.
+  // kResourceExhausted when all are. A session that is new, or was
   // another conversation's, begins with the longest prefix of the prompt that
   // any session can share, and with nothing else: what it answers doesn't
   // depend on whose it was, nor on who else is there.

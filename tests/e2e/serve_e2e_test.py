@@ -25,6 +25,12 @@ os.environ["NEXUS_CONFIG"] = os.devnull
 MODEL = "smollm2-135m"
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def tool(name, description, **properties):
     return {
         "type": "function",
@@ -414,6 +420,37 @@ class ServeStartTest(unittest.TestCase):
             for name in os.listdir(kept):
                 mode = os.stat(os.path.join(kept, name)).st_mode & 0o777
                 self.assertEqual(mode, 0o600, name)
+
+    def test_parallel_answers_are_decoded_together(self):
+        server = Server("--parallel", "3")
+        try:
+            answers = [None] * 6
+
+            def ask(i):
+                if i % 2:
+                    answers[i] = server.chat(tools=TOOLS, nexus=True, user=str(i))
+                else:
+                    answers[i] = server.chat(nexus=True, messages=[
+                        {"role": "user", "content": f"Count to {i + 10}."}])
+
+            clients = [threading.Thread(target=ask, args=[i]) for i in range(6)]
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+            for i, answer in enumerate(answers):
+                message = answer["choices"][0]["message"]
+                self.assertIs(answer["nexus"]["batched"], True)
+                if i % 2:
+                    call = message["tool_calls"][0]["function"]
+                    self.assertEqual(call["name"], "get_weather")
+                    self.assertIn("city", json.loads(call["arguments"]))
+                else:
+                    self.assertTrue(message["content"])
+            decodes = server.metric("nexus_batched_decodes_total")
+            self.assertGreater(server.metric("nexus_batched_tokens_total"), decodes * 1.2)
+        finally:
+            self.assertEqual(server.stop(), 0)
 
     def test_a_full_queue_says_when_to_come_again(self):
         server = Server("--queue", "1")
