@@ -53,6 +53,19 @@ void AddModelFlags(CLI::App* command, GlobalOptions* globals) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
+      ->add_option("--rpc", globals->rpc_servers,
+                   "Servers (ggml-rpc-server of the same llama.cpp) that hold "
+                   "the model's layers and compute them; in a network that you "
+                   "trust")
+      ->envname("NEXUS_RPC")
+      ->type_name("HOST:PORT")
+      ->delimiter(',');
+  command
+      ->add_option("--rpc-layers", globals->rpc_layers,
+                   "How many layers they have, counted from the last; -1: all")
+      ->check(CLI::Range(-1, 10000))
+      ->capture_default_str();
+  command
       ->add_option("--flash-attention", globals->flash_attention,
                    "on, off, or auto: measured once on this machine")
       ->check(CLI::IsMember({"auto", "on", "off"}))

@@ -88,6 +88,8 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(
   engine_options.store_dir = options.store;
   engine_options.context_tokens = options.context_tokens;
   engine_options.threads = options.threads;
+  engine_options.rpc_servers = options.rpc_servers;
+  engine_options.rpc_layers = options.rpc_layers;
   if (options.flash_attention != "auto") {
     engine_options.flash_attention = options.flash_attention == "on";
   }

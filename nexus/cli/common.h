@@ -42,6 +42,8 @@ struct GlobalOptions {
   // Given: the margin rule with this tau, whatever was calibrated.
   std::optional<double> tau;
   int context_tokens = 8192;
+  std::vector<std::string> rpc_servers;
+  int rpc_layers = -1;
   int threads = 0;
   std::string profile;
   bool learn = true;

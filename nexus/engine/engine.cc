@@ -12,11 +12,22 @@
 namespace nexus::engine {
 namespace {
 
+// What else measures and rounds than this machine alone; empty: nothing.
+std::string RemoteText(const EngineOptions& options) {
+  std::string text;
+  for (const std::string& server : options.rpc_servers) {
+    text += ", rpc " + server;
+  }
+  if (!text.empty()) text += ", layers " + std::to_string(options.rpc_layers);
+  return text;
+}
+
 std::string AttentionKey(const EngineOptions& options, int threads,
                          const std::string& model_sha256) {
   return "attention/" + llm::EngineVersion() + "/" + model_sha256 +
          "/threads " + std::to_string(threads) + "/kv " +
-         std::to_string(static_cast<uint32_t>(options.kv_type));
+         std::to_string(static_cast<uint32_t>(options.kv_type)) +
+         RemoteText(options);
 }
 
 std::string TimingText(const AttentionTiming& timing) {
@@ -78,8 +89,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   if (engine->options_.store_dir.empty()) {
     engine->options_.store_dir = DefaultStoreDir();
   }
-  NEXUS_ASSIGN_OR_RETURN(engine->model_,
-                         llm::Model::Load({.path = options.model_path}));
+  NEXUS_ASSIGN_OR_RETURN(
+      engine->model_,
+      llm::Model::Load(
+          {.path = options.model_path,
+           .gpu_layers = options.rpc_servers.empty() ? 0 : options.rpc_layers,
+           .rpc_servers = options.rpc_servers}));
   const llm::ModelInfo& info = engine->model_->info();
   if (info.encoder_only) {
     return InvalidArgumentError(
@@ -121,6 +136,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   engine->variant_fingerprint_.engine_version +=
       engine->attention_.flash_attention ? ", flash attention"
                                          : ", no flash attention";
+  engine->variant_fingerprint_.engine_version += RemoteText(options);
   return engine;
 }
 

@@ -33,6 +33,9 @@ struct EngineOptions {
   uint64_t store_max_bytes = uint64_t{8} << 30;
   int context_tokens = 8192;
   int threads = 0;  // 0: one per core
+  // llm::ModelOptions::rpc_servers, and the layers that they have; < 0: all.
+  std::vector<std::string> rpc_servers;
+  int rpc_layers = -1;
   // Unset: measured once on this machine and kept in the store.
   std::optional<bool> flash_attention;
   llm::KvType kv_type = llm::KvType::kF16;

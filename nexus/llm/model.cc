@@ -12,6 +12,7 @@
 #include "nexus/base/mapped_file.h"
 #include "nexus/llm/engine_log.h"
 #include "nexus/llm/gguf_check.h"
+#include "nexus/llm/rpc_devices.h"
 #include "nexus/llm/vocabulary_index.h"
 
 namespace nexus::llm {
@@ -103,6 +104,12 @@ Result<std::shared_ptr<const Model>> Model::Load(const ModelOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
   params.vocab_only = options.vocab_only;
+  // Not the engine's own list: an encoder that is loaded later has no part in
+  // these servers.
+  NEXUS_ASSIGN_OR_RETURN(std::vector<ggml_backend_device*> devices,
+                         RpcDevices(options.rpc_servers));
+  devices.push_back(nullptr);
+  if (devices.size() > 1) params.devices = devices.data();
   EngineLogCapture log;
   llama_model* handle = nullptr;
   try {

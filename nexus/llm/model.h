@@ -37,8 +37,12 @@ void SetEngineLogSink(LogSink sink);
 
 struct ModelOptions {
   std::string path;
-  int gpu_layers = 0;
+  int gpu_layers = 0;  // the last ones; < 0: all
   bool vocab_only = false;
+  // "host:port" of llama.cpp's RPC servers: the GPU of gpu_layers, which are
+  // divided among them by the memory that each has. One that goes away ends the
+  // process.
+  std::vector<std::string> rpc_servers = {};
 };
 
 enum class RopeKind { kNone, kAdjacentPairs, kHalfSplit, kMultimodal };
@@ -73,6 +77,7 @@ class Model {
  public:
   // kNotFound, kCorruption (not a GGUF file, truncated), kUnimplemented (an
   // architecture that the engine doesn't know). Names the file.
+  // kInvalidArgument, kUnavailable, kIncompatible: an RPC server, by its name.
   static Result<std::shared_ptr<const Model>> Load(const ModelOptions& options);
 
   ~Model();

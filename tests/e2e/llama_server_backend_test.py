@@ -7,7 +7,6 @@ import http.client
 import json
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,14 +21,12 @@ if found.returncode != 0:
     sys.exit(77)
 LLAMA_SERVER = found.stdout.strip()
 
-from serve_e2e_test import BIN, MODEL, TOOLS, Server
+from serve_e2e_test import BIN, MODEL, TOOLS, Server, free_port
 
 
 class LlamaServer:
     def __init__(self, weights):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [LLAMA_SERVER, "-m", weights, "--port", str(self.port), "--host",
