@@ -55,13 +55,15 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME nexus)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
-set(CPACK_PACKAGE_CONTACT "The Nexus authors <nexus@localhost>")
+# Whoever publishes a package is its maintainer.
+set(NEXUS_PACKAGE_CONTACT "The Nexus authors <nexus@example.org>" CACHE STRING
+    "Maintainer of the Debian package")
+set(CPACK_PACKAGE_CONTACT "${NEXUS_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY
     "tool calls of local language models, routed and spliced")
-# The first line is the summary's; Debian wants the others to stand alone.
+# Behind the summary, which CPack puts in front.
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"${CPACK_PACKAGE_DESCRIPTION_SUMMARY}
-Nexus picks the right tool outside the model's context and puts the tool's
+"Nexus picks the right tool outside the model's context and puts the tool's
 schema into the context as ready KV-cache cells instead of text.
 .
 The package holds the program with llama.cpp linked in, the routing encoder, a
