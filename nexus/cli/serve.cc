@@ -45,6 +45,9 @@ struct ServeFlags {
   BackendFlags backend;
 };
 
+// Bodies as long as one may be that can be at work at once.
+constexpr size_t kBodiesOfTheLongest = 4;
+
 std::string ModelName(const GlobalOptions& globals) {
   if (globals.model.empty()) return pull::DefaultModel().name;
   const std::filesystem::path path(globals.model);
@@ -124,6 +127,9 @@ int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
   server_options.open_paths.push_back("/health");
   // Parsed JSON takes ten times its text, for each request at work.
   server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
+  server_options.max_bodies_bytes =
+      std::max(server_options.max_bodies_bytes,
+               kBodiesOfTheLongest * server_options.max_body_bytes);
   server_options.error_body = serve::HttpApi::ErrorBody;
   server_options.on_answered = [&](const net::AnsweredRequest& request) {
     served.requests->NoteAnswer(request);

@@ -112,6 +112,7 @@ struct AnswerNotes {
   // It said that the connection ends with it, as cpp-httplib's do after an
   // error; its own loop reads it from there.
   bool closes = false;
+  size_t reserved = 0;  // of HttpServerOptions::max_bodies_bytes
 };
 thread_local AnswerNotes answer_notes;
 
@@ -199,6 +200,7 @@ struct HttpServer::Impl {
   const Handler handler;
   std::atomic<bool> stopping{false};
   std::atomic<bool> cut{false};
+  std::atomic<size_t> bodies{0};  // bytes
   mutable Mutex mutex;
   CondVar one_less;
   std::set<int> active GUARDED_BY(mutex);  // sockets with a request at work
@@ -297,6 +299,7 @@ struct HttpServer::Impl {
             raw.ServeOne(stream, *connection, is_last, [&](httplib::Request&) {
               stream.SetReadDeadline(milliseconds(options.body_timeout_ms));
             });
+        bodies -= answer_notes.reserved;
         ReportAnswer(connection->peer, steady_clock::now() - start);
       } while (keep && stream.has_buffered());
     }
@@ -326,8 +329,25 @@ struct HttpServer::Impl {
             .active = active.size()};
   }
 
+  // What its body may take; false: there is no room for it.
+  bool ReserveBody(const httplib::Request& request) {
+    size_t bytes = 0;
+    if (request.has_header("Content-Length")) {
+      bytes = request.get_header_value_u64("Content-Length");
+      bytes = std::min(bytes, options.max_body_bytes);  // more is 413
+    } else if (request.has_header("Transfer-Encoding")) {
+      bytes = options.max_body_bytes;
+    }
+    size_t held = bodies;
+    do {
+      if (held > 0 && held + bytes > options.max_bodies_bytes) return false;
+    } while (!bodies.compare_exchange_weak(held, held + bytes));
+    answer_notes.reserved = bytes;
+    return true;
+  }
+
   // 0: let it through.
-  int Admit(const httplib::Request& request, std::string_view* message) const {
+  int Admit(const httplib::Request& request, std::string_view* message) {
     if (IsForeignOrigin(request)) {
       *message = "requests from other sites' pages aren't allowed";
       return 403;
@@ -339,6 +359,10 @@ struct HttpServer::Impl {
     if (!is_open && !HasToken(request, token)) {
       *message = "a valid API key is needed: send 'Authorization: Bearer KEY'";
       return 401;
+    }
+    if (!ReserveBody(request)) {
+      *message = "the bodies of the requests at work take all room; try again";
+      return 503;
     }
     return 0;
   }
@@ -390,6 +414,7 @@ struct HttpServer::Impl {
           if (status == 0) return httplib::Server::HandlerResponse::Unhandled;
           out.status = status;
           if (status == 401) out.set_header("WWW-Authenticate", "Bearer");
+          if (status == 503) out.set_header("Retry-After", "1");
           out.set_content(ErrorBody(status, message), "application/json");
           return httplib::Server::HandlerResponse::Handled;
         });

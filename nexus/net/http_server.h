@@ -72,6 +72,10 @@ struct HttpServerOptions {
   std::string host = "127.0.0.1";
   int port = 0;  // 0: any free one
   size_t max_body_bytes = size_t{16} << 20;
+  // Of all requests at work together, from before a body is read until its
+  // answer is out; one of unknown length counts as the longest. More get 503;
+  // one alone is never refused for this.
+  size_t max_bodies_bytes = size_t{64} << 20;
   size_t max_header_bytes = size_t{32} << 10;
   // Open at once; fewer where the process may not open so many files. More are
   // closed at once.

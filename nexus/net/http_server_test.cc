@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -303,6 +305,45 @@ TEST(HttpServerTest, RefusesLargeBodies) {
   client.Send("400\r\n" + std::string(0x400, 'x') + "\r\n0\r\n\r\n");
   EXPECT_THAT(client.Read(), StartsWith("HTTP/1.1 413"));
   EXPECT_EQ(calls, 0);
+}
+
+TEST(HttpServerTest, BoundsAllBodiesTogether) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> calls{0};
+  const auto server =
+      StartServer({.max_body_bytes = 800, .max_bodies_bytes = 1000},
+                  [&](const ServerRequest& request) {
+                    ++calls;
+                    if (request.path == "/wait") released.wait();
+                    return Echo(request);
+                  });
+  const auto post = [&](size_t bytes) {
+    const auto response = Send(
+        *server, {.method = Method::kPost, .body = std::string(bytes, 'x')});
+    EXPECT_OK(response.status());
+    return response.ok() ? response->status : 0;
+  };
+  RawClient first(server->port());
+  first.Send("POST /wait HTTP/1.1\r\nHost: x\r\nContent-Length: 600\r\n\r\n" +
+             std::string(600, 'x'));
+  while (calls == 0) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(post(401), 503);
+  EXPECT_EQ(post(400), 200);
+  // One that doesn't say may take all that one may.
+  RawClient chunked(server->port());
+  chunked.Send(
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "1\r\nx\r\n0\r\n\r\n");
+  const std::string refused = chunked.Read();
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(refused, HasSubstr("Retry-After: 1"));
+  // What has no body is answered all the same.
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, Send(*server, {}));
+  EXPECT_EQ(response.status, 200);
+  release.set_value();
+  EXPECT_THAT(first.Read(), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(post(800), 200);
 }
 
 TEST(HttpServerTest, RefusesLargeHeaders) {
