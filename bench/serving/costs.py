@@ -5,8 +5,8 @@
 Start-up is measured against llama-server, in turn with it: from the start of the
 process to the end of a first short answer, and for llama-server also to /health,
 which is loading the model and a warm-up run. The time per request is what the client
-waits beyond the prompt's decode, for a prompt that the session holds and an answer of
-one token. Connections are kept open after one GET each; memory is the growth of the
+waits beyond inference, which is the prompt's decode and the sampling of one token, for
+a prompt that the session holds and an answer of one token. Connections are kept open after one GET each; memory is the growth of the
 resident set.
 """
 
@@ -69,9 +69,10 @@ def start_up(options, commands):
 
 
 def per_request(options, server):
-    """Milliseconds of a whole request, of its decode, and of /health."""
+    """Milliseconds of a whole request, beside its decode, beside its sampling as well,
+    and of /health."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
-    whole, beside, health = [], [], []
+    whole, beside, neither, health = [], [], [], []
     for number in range(options.requests + 5):
         seconds, body = ask(connection, options.model)
         began = time.monotonic()
@@ -79,10 +80,13 @@ def per_request(options, server):
         connection.getresponse().read()
         if number >= 5:
             whole.append(1000 * seconds)
-            beside.append(1000 * seconds - body["nexus"]["ms"]["prepare"])
+            spent = body["nexus"]["ms"]
+            beside.append(1000 * seconds - spent["prepare"])
+            neither.append(beside[-1] - spent["sample"])
             health.append(1000 * (time.monotonic() - began))
     connection.close()
-    return {"whole_ms": whole, "beside_decode_ms": beside, "health_ms": health}
+    return {"whole_ms": whole, "beside_decode_ms": beside,
+            "beside_inference_ms": neither, "health_ms": health}
 
 
 def idle_connections(options, server):
@@ -126,8 +130,9 @@ def main(arguments):
           f"llama-server {other:.2f} s ({first / other:.2f}x); to its /health "
           f"{load:.2f} s ({first / load:.2f}x)")
     request = result["per_request"]
-    print(f"a request beside its decode: median "
-          f"{middle(request['beside_decode_ms']):.2f} ms of "
+    print(f"a request beside inference: median "
+          f"{middle(request['beside_inference_ms']):.2f} ms, with the sampling of its "
+          f"token {middle(request['beside_decode_ms']):.2f} ms, of "
           f"{middle(request['whole_ms']):.2f} ms (n = {options.requests}); /health "
           f"{middle(request['health_ms']):.2f} ms")
     idle = result["idle"]

@@ -28,6 +28,7 @@ struct ChatJob {
   std::vector<llm::Token> conversation;
   std::chrono::nanoseconds arrived_at{0};
   std::chrono::nanoseconds submitted_at{0};
+  std::chrono::nanoseconds prepared_at{0};
   std::shared_ptr<ChatStream> stream;
 
   // The one to call. Empty: an answer in words, or the model chooses.
@@ -51,6 +52,9 @@ struct ChatJob {
   double queue_ms = 0;
   double plan_ms = 0;
   double prepare_ms = 0;
+  // From there to the first sampled token: the grammar, the sampler, one
+  // sample.
+  double sample_ms = 0;
   double ttft_ms = 0;
   Json call_report;        // null: no call
   llm::ChatMessage reply;  // as the client will send it back

@@ -220,6 +220,7 @@ void ChatService::Finish(ChatJob& job, ChatResult result) {
     ms["route"] = job.route_ms;
     ms["plan"] = job.plan_ms;
     ms["prepare"] = job.prepare_ms;
+    ms["sample"] = job.sample_ms;
     ms["ttft"] = job.ttft_ms;
     ms["total"] = total_ms;
     result.report = std::move(report);

@@ -43,6 +43,11 @@ class ArgumentsOut {
   bool has_begun_ = false;
 };
 
+void NoteFirstToken(std::chrono::nanoseconds at, ChatJob* job) {
+  job->ttft_ms = Milliseconds(at - job->arrived_at);
+  job->sample_ms = Milliseconds(at - job->prepared_at);
+}
+
 Token MostLikely(std::span<const float> logits) {
   return static_cast<Token>(std::max_element(logits.begin(), logits.end()) -
                             logits.begin());
@@ -53,7 +58,8 @@ Token MostLikely(std::span<const float> logits) {
 Result<ChatResult> ChatWorker::Answer(ChatJob& job, engine::Session& session) {
   const auto start = Clock::Monotonic().Now();
   NEXUS_ASSIGN_OR_RETURN(job.tier, session.Prepare(job.plan, options_.prepare));
-  job.prepare_ms = Milliseconds(Clock::Monotonic().Now() - start);
+  job.prepared_at = Clock::Monotonic().Now();
+  job.prepare_ms = Milliseconds(job.prepared_at - start);
   if (job.tool.has_value()) return WriteCall(job, session, *job.tool);
   return job.listed.empty() ? WriteWords(job, session)
                             : AnswerListed(job, session);
@@ -203,7 +209,7 @@ Result<ChatResult> ChatWorker::WriteCall(ChatJob& job, engine::Session& session,
       const engine::GeneratedCall made,
       generator_.Generate(session, job.plan, engine_->planner(), tool,
                           options));
-  job.ttft_ms = Milliseconds(made.first_token_at - job.arrived_at);
+  NoteFirstToken(made.first_token_at, &job);
   if (!live) out.Feed(made.text);
   out.End();
 
@@ -262,7 +268,7 @@ Result<ChatResult> ChatWorker::WriteWords(ChatJob& job,
   };
   NEXUS_ASSIGN_OR_RETURN(GeneratedAnswer answer,
                          GenerateAnswer(session, engine_->model(), options));
-  job.ttft_ms = Milliseconds(answer.first_token_at - job.arrived_at);
+  NoteFirstToken(answer.first_token_at, &job);
   job.reply.role = "assistant";
   job.reply.content = answer.text;
   result.content = std::move(answer.text);
