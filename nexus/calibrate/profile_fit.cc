@@ -14,11 +14,13 @@ using engine::BudgetLimits;
 using engine::RepairRow;
 
 std::string Describe(const FidelityCell& cell) {
-  char text[128];
+  char text[160];
   std::snprintf(text, sizeof text,
-                "the nearest, %s at %.0f %%, leaves KL %.4f and top-1 %.1f %%",
+                "the nearest, %s at %.0f %%, leaves KL %.4f (up to %.4f by %d "
+                "trials) and top-1 %.1f %%",
                 std::string(kv::RepairPolicyName(cell.arm.policy)).c_str(),
-                100 * cell.recompute_share, cell.kl_mean, 100 * cell.top1);
+                100 * cell.recompute_share, cell.kl_mean, cell.kl_high, cell.n,
+                100 * cell.top1);
   return text;
 }
 
@@ -102,7 +104,7 @@ class Fitter {
 
  private:
   static bool Keeps(const FidelityCell& cell, const BudgetLimits& limits) {
-    return cell.kl_mean <= limits.kl_mean && cell.top1 >= limits.top1;
+    return cell.kl_high <= limits.kl_mean && cell.top1 >= limits.top1;
   }
   static const FidelityCell* Worse(const FidelityCell* a,
                                    const FidelityCell* b) {

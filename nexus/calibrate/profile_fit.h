@@ -19,7 +19,8 @@ struct FitOptions {
 
 // Compiled blocks and blocks of the conversation, by the history that these
 // share, get rows of their own. A row covers the depths between two measured
-// ones and must keep its budget at both ends, by the point estimates; its
+// ones and must keep its budget at both ends: its KL by the upper end of the 95
+// % interval, since what a few tools leave says little about the next. Its
 // figures are those of the worse end. kDeviation is no candidate: nobody has it
 // when a request comes. kInvalidArgument: no cells, or none of a noise floor.
 Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,

@@ -20,6 +20,8 @@ FidelityCell Cell(int depth, kv::RepairPolicy policy, double share, double kl,
   cell.arm = {policy, share, 4};
   cell.recompute_share = share;
   cell.kl_mean = kl;
+  cell.kl_low = kl;
+  cell.kl_high = kl;
   cell.top1 = top1;
   cell.ttft_ratio = 5;
   cell.n = 12;
@@ -88,6 +90,23 @@ TEST(ProfileFitTest, LowAgreementIsRefusedWhateverTheKl) {
                        FitProfile(cells, {.compile_contexts = 4}));
   EXPECT_TRUE(RowOf(profile, Budget::kBalanced, 256).prefill);
   EXPECT_FALSE(RowOf(profile, Budget::kFast, 256).prefill);
+}
+
+TEST(ProfileFitTest, AWideIntervalKeepsNoBudget) {
+  FidelityCell wide = Cell(256, kNone, 0, 0.002);
+  wide.kl_high = 0.0045;
+  const std::vector<FidelityCell> cells = {
+      Noise(256, 0.0005), wide, Cell(256, kSensitivity, 0.22, 0.0025)};
+  ASSERT_OK_AND_ASSIGN(const engine::RepairProfile profile,
+                       FitProfile(cells, {.compile_contexts = 4}));
+  EXPECT_EQ(RowOf(profile, Budget::kBalanced, 256).share, 0.22);
+  const std::vector<FidelityCell> alone = {Noise(256, 0.0005), wide};
+  ASSERT_OK_AND_ASSIGN(const engine::RepairProfile none,
+                       FitProfile(alone, {.compile_contexts = 4}));
+  const RepairRow& row = RowOf(none, Budget::kBalanced, 256);
+  EXPECT_TRUE(row.prefill);
+  EXPECT_THAT(row.reason, HasSubstr("up to 0.0045 by 12 trials"));
+  EXPECT_EQ(none.anchored_bound, 0);
 }
 
 TEST(ProfileFitTest, TheOracleIsNoCandidate) {
