@@ -103,6 +103,8 @@ def arms(options):
         "nexus route": ("nexus", [*nexus, "--tools-mode", "route"]),
         "nexus parallel": ("nexus", [*nexus, "--tools-mode", "route", "--parallel",
                                      "8"]),
+        "nexus prefill": ("nexus", [*nexus, "--tools-mode", "route", "--tier",
+                                    "prefill", "--no-idle"]),
         "nexus pin": ("nexus", [*nexus, "--tools-mode", "pin"]),
         "nexus hybrid": ("nexus", [*nexus, "--tools-mode", "hybrid"]),
         "llama": ("llama-server", [*llama, *slots, "-fa", "off"]),

@@ -350,7 +350,7 @@ void AddRepairFlags(CLI::App* command, RepairFlags* flags) {
       ->add_option(
           "--budget", flags->budget,
           "How near to full prefill: strict (KL within twice the noise "
-          "floor), balanced (0.003 nats) or fast (no repair)")
+          "floor), balanced (0.003 nats) or fast (0.02, no repair) [fast]")
       ->check(CLI::IsMember({"strict", "balanced", "fast"}))
       ->excludes("--policy");
   command

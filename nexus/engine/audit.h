@@ -71,7 +71,7 @@ struct AuditRequest {
   TierReport tier;                           // of its Prepare
   std::shared_ptr<const kv::KvBlock> block;  // Session::spliced_block
   std::vector<llm::Token> generated;         // the first behind the plan's
-  Budget budget = Budget::kBalanced;
+  Budget budget = kDefaultBudget;
   // Told when the audit's context is there, and with null before it goes: for
   // whoever wants to cancel what it does.
   std::function<void(llm::Context*)> on_context;

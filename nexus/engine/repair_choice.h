@@ -24,7 +24,7 @@ namespace nexus::engine {
 struct RepairRequest {
   std::optional<kv::RepairPolicy> policy;
   double share = -1;  // with a policy; < 0: the policy's own curve
-  Budget budget = Budget::kBalanced;
+  Budget budget = kDefaultBudget;
   int depth = 0;
   int blocks = 1;
   int compile_contexts = 1;      // behind the block

@@ -118,7 +118,7 @@ BudgetLimits LimitsOf(Budget budget, double noise_kl) {
     case Budget::kFast:
       break;
   }
-  return {std::max(0.05, strict_kl), 0.95};
+  return {std::max(0.02, strict_kl), 0.98};
 }
 
 Result<const RepairRow*> RepairProfile::Find(const Place& place) const {

@@ -215,7 +215,8 @@ TEST(RepairChoiceTest, WithoutAProfileThePapersCurveHolds) {
 
 TEST(RepairChoiceTest, TheProfileDecidesByDepth) {
   const RepairProfile profile = SomeProfile();
-  RepairRequest request = {.depth = 512, .compile_contexts = 4};
+  RepairRequest request = {
+      .budget = Budget::kBalanced, .depth = 512, .compile_contexts = 4};
   request.profile = &profile;
   ASSERT_OK_AND_ASSIGN(const RepairChoice shallow, ChooseRepair(request));
   EXPECT_EQ(shallow.share, 0.15);

@@ -56,7 +56,7 @@ struct PrepareOptions {
   // Unset: the model's profile decides by the budget, see repair_choice.h.
   std::optional<kv::RepairPolicy> policy;
   double recompute_share = -1;  // with a policy; < 0: the policy's own curve
-  Budget budget = Budget::kBalanced;
+  Budget budget = kDefaultBudget;
   const StudyInput* study = nullptr;  // must outlive the call
   // Lists only (list_prepare.h). kAuto splices several blocks side by side only
   // where a calibrated profile says that it may.

@@ -26,7 +26,7 @@ struct AuditOutcome {
 
 struct AnswerAuditOptions {
   int every = 0;  // spliced answers to one audit; 0: none
-  engine::Budget budget = engine::Budget::kBalanced;
+  engine::Budget budget = engine::kDefaultBudget;
   // Called on the inference thread.
   std::function<void(const AuditOutcome&)> on_audit;
 };
