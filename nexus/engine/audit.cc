@@ -144,17 +144,20 @@ bool CountTowardsAudit(kv::BlockStore& store, const TierReport& tier,
 }
 
 AuditRequest AuditRequestFor(const Session& session, const PromptPlan& plan,
-                             const TierReport& tier, Budget budget) {
+                             const TierReport& tier, Budget budget,
+                             std::span<const llm::Token> forgotten) {
   // More says little: an answer's later tokens follow from its first.
   constexpr size_t kCompared = 64;
   const auto tokens = session.tokens();
   const auto behind =
       tokens.subspan(std::min(tokens.size(), plan.TokenCount()));
-  const auto first = behind.first(std::min(behind.size(), kCompared));
+  std::vector<llm::Token> answer(behind.begin(), behind.end());
+  answer.insert(answer.end(), forgotten.begin(), forgotten.end());
+  answer.resize(std::min(answer.size(), kCompared));
   return {.plan = plan,
           .tier = tier,
           .block = session.spliced_block(),
-          .generated = {first.begin(), first.end()},
+          .generated = std::move(answer),
           .budget = budget};
 }
 

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,9 +78,11 @@ struct AuditRequest {
   std::function<void(llm::Context*)> on_context;
 };
 
-// Of the answer that the session now ends with; `tier` is its Prepare's.
+// Of the answer that the session now ends with, and with `forgotten` behind
+// that (Session::LeaveBatch); `tier` is its Prepare's.
 AuditRequest AuditRequestFor(const Session& session, const PromptPlan& plan,
-                             const TierReport& tier, Budget budget);
+                             const TierReport& tier, Budget budget,
+                             std::span<const llm::Token> forgotten = {});
 
 // Adds the outcome to the schema's tally and demotes where needed. Takes one
 // prefill and one splice, in a context of its own. kInvalidArgument: nothing

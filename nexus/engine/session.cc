@@ -83,9 +83,7 @@ Status Session::UseFlashAttention(bool on) {
 
 Status Session::Append(std::span<const Token> tokens, llm::Logits logits) {
   if (member_.has_value()) {
-    const std::vector<Token> all = Concatenate({ahead_, tokens});
-    LeaveBatch();
-    return Append(all, logits);
+    return Append(Concatenate({LeaveBatch(), tokens}), logits);
   }
   NEXUS_RETURN_IF_ERROR(
       context_->Decode(tokens, static_cast<llm::Position>(tokens_.size()),
@@ -101,8 +99,13 @@ Status Session::Append(std::span<const Token> tokens, llm::Logits logits) {
 Status Session::Step(Token token) {
   if (batch_ != nullptr && !member_.has_value()) {
     const auto joined = batch_->Join(*context_, kConversation);
-    // What can't be copied is decoded here, by whoever has the turn.
-    if (joined.ok()) member_ = *joined;
+    // What can't be copied now can't be copied at the next token either: it is
+    // decoded here, by whoever has the turn.
+    if (joined.ok()) {
+      member_ = *joined;
+    } else {
+      batch_ = nullptr;
+    }
   }
   if (!member_.has_value()) return Append({&token, 1}, llm::Logits::kLast);
   if (context_->is_cancelled()) return CancelledError("decoding was cancelled");
@@ -111,11 +114,11 @@ Status Session::Step(Token token) {
   return Status::Ok();
 }
 
-void Session::LeaveBatch() {
-  if (!member_.has_value()) return;
+std::vector<Token> Session::LeaveBatch() {
+  if (!member_.has_value()) return {};
   batch_->Leave(*member_);
   member_.reset();
-  ahead_.clear();
+  return std::exchange(ahead_, {});
 }
 
 Status Session::Decode(std::span<const Token> tokens, llm::Logits logits,

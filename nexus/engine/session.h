@@ -93,7 +93,8 @@ class Session {
   // Decodes one sampled token. In a batch it isn't one of tokens(): the session
   // forgets it when it leaves, unless Append comes first.
   Status Step(llm::Token token);
-  void LeaveBatch();
+  // Returns what is forgotten.
+  std::vector<llm::Token> LeaveBatch();
 
   // The last row of logits. Valid until the next Prepare, Append or Step.
   std::span<const float> logits() const {

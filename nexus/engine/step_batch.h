@@ -43,7 +43,7 @@ class StepBatch {
   StepBatch(const StepBatch&) = delete;
   StepBatch& operator=(const StepBatch&) = delete;
 
-  int max_members() const { return static_cast<int>(members_.size()); }
+  int max_members() const { return context_->options().sequences; }
   StepBatchCounts counts() const EXCLUDES(mutex_);
 
   // In the order of the calls, but for members that leave, who come first. A

@@ -6,15 +6,17 @@
 
 namespace nexus::serve {
 
-void AnswerAudits::Note(const ChatJob& job, const engine::Session& session) {
+void AnswerAudits::Note(const ChatJob& job, const engine::Session& session,
+                        std::span<const llm::Token> forgotten) {
   if (session.spliced_block() == nullptr || !job.tool.has_value() ||
       !engine::CountTowardsAudit(*engine_->store(), job.tier, options_.every)) {
     return;
   }
-  waiting_.push_back({.request_id = job.request.id,
-                      .tool = schema::ToolId(*job.tool),
-                      .request = engine::AuditRequestFor(
-                          session, job.plan, job.tier, options_.budget)});
+  waiting_.push_back(
+      {.request_id = job.request.id,
+       .tool = schema::ToolId(*job.tool),
+       .request = engine::AuditRequestFor(session, job.plan, job.tier,
+                                          options_.budget, forgotten)});
   if (waiting_.size() > kMaxWaiting) waiting_.pop_front();
 }
 

@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "nexus/engine/audit.h"
@@ -37,9 +38,11 @@ class AnswerAudits {
   AnswerAudits(const engine::Engine* engine, AnswerAuditOptions options)
       : engine_(engine), options_(std::move(options)) {}
 
-  // After an answer, while the session still ends with it: takes what an audit
-  // needs, if one is due.
-  void Note(const ChatJob& job, const engine::Session& session);
+  // After an answer, while the session still ends with it, but for what it has
+  // `forgotten` (Session::LeaveBatch): takes what an audit needs, if one is
+  // due.
+  void Note(const ChatJob& job, const engine::Session& session,
+            std::span<const llm::Token> forgotten);
 
   // Runs what waits, in a context of its own for each. Once the ticket is
   // cancelled it stops within one piece of work; what it was at waits on.

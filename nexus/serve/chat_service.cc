@@ -148,7 +148,7 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
   session.UseBatch(options_.batch);
   ticket.SetInterrupt([&session] { session.context().Cancel(); });
   auto answer = worker_.Answer(*job, session);
-  session.LeaveBatch();
+  const std::vector<llm::Token> forgotten = session.LeaveBatch();
   (*held)->is_busy = false;
   ticket.SetInterrupt({});
   session.context().ResetCancel();
@@ -164,7 +164,7 @@ void ChatService::Run(const std::shared_ptr<ChatJob>& job, Ticket& ticket) {
   }
   Finish(*job, *std::move(answer));
   // Counting writes to the store: the client has its answer by now.
-  audits_.Note(*job, session);
+  audits_.Note(*job, session, forgotten);
   if (options_.idle_work || audits_.waiting() > 0) SetIdle(job);
 }
 

@@ -7,85 +7,20 @@
 
 #include "gmock/gmock.h"
 
-#include "nexus/base/mutex.h"
 #include "nexus/base/test_util.h"
 #include "nexus/engine/compile_tools.h"
-#include "nexus/engine/testing/tiny_engine.h"
 #include "nexus/serve/answer_generator.h"
+#include "nexus/serve/testing/chat_service_fixture.h"
 
 namespace nexus::serve {
 namespace {
 
+using ChatServiceTest = ChatServiceFixture;
+
 using engine::testing::SampleTool;
-using engine::testing::TinyEngine;
 using std::chrono::milliseconds;
 using testing::Contains;
 using testing::HasSubstr;
-
-constexpr milliseconds kLongest{60000};
-
-class ChatServiceTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(tiny_, TinyEngine::Create({.context_tokens = 4096}));
-  }
-
-  ChatService& Start(ChatServiceOptions options = {}) {
-    options.on_outcome = [this](const ChatOutcome& outcome) {
-      outcomes_.push_back(outcome);
-    };
-    options.on_audit = [this](const AuditOutcome& outcome) {
-      MutexLock lock(mutex_);
-      audits_.push_back(outcome);
-    };
-    service_ = std::make_unique<ChatService>(&tiny_->engine(), &router_,
-                                             std::move(options));
-    return *service_;
-  }
-
-  static ChatRequest Question(const std::string& text) {
-    ChatRequest request;
-    request.messages = {{.role = "user", .content = text}};
-    request.max_tokens = 12;
-    request.wants_report = true;
-    return request;
-  }
-  static ChatRequest BerthQuestion() {
-    ChatRequest request = Question("Please book_berth_0 for the Aurora.");
-    request.tools = {SampleTool(0), SampleTool(1)};
-    request.max_tokens = 200;
-    return request;
-  }
-
-  // All events up to the last.
-  std::vector<ChatEvent> Ask(ChatRequest request) {
-    std::vector<ChatEvent> events;
-    ChatService::Accepted accepted;
-    if (const auto error = service_->Submit(std::move(request), &accepted)) {
-      events.emplace_back();
-      events.back().kind = ChatEvent::Kind::kFailed;
-      events.back().error = *error;
-      return events;
-    }
-    do {
-      auto event = accepted.stream->Pop(kLongest);
-      if (!event.has_value()) {
-        ADD_FAILURE() << "no event within a minute";
-        return events;
-      }
-      events.push_back(*std::move(event));
-    } while (events.back().kind != ChatEvent::Kind::kDone &&
-             events.back().kind != ChatEvent::Kind::kFailed);
-    return events;
-  }
-
-  std::unique_ptr<TinyEngine> tiny_;
-  ToolRouter router_{nullptr, {}};
-  std::vector<ChatOutcome> outcomes_;
-  Mutex mutex_;
-  std::vector<AuditOutcome> audits_ GUARDED_BY(mutex_);
-  std::unique_ptr<ChatService> service_;
-};
 
 TEST_F(ChatServiceTest, AnswersInWordsWithoutTools) {
   Start();
@@ -396,70 +331,6 @@ TEST_F(ChatServiceTest, KeepsToTheResponseFormat) {
   EXPECT_TRUE((*json)["x"].is_number_integer());
 }
 
-TEST_F(ChatServiceTest, ManyAnswerAtOnceInABatch) {
-  constexpr int kRequests = 10;
-  ASSERT_OK_AND_ASSIGN(const auto batch,
-                       engine::StepBatch::Create(&tiny_->engine(), 4));
-  ChatServiceOptions options;
-  options.batch = batch.get();
-  options.sessions.max_sessions = 1;  // raised to the batch's
-  Start(std::move(options));
-  std::vector<ChatService::Accepted> accepted(kRequests);
-  for (int i = 0; i < kRequests; ++i) {
-    // Words and calls, and two of each conversation.
-    ChatRequest request = i % 2 == 0
-                              ? Question("Say " + std::to_string(i / 4) + ".")
-                              : BerthQuestion();
-    ASSERT_EQ(
-        service_->Submit(std::move(request), &accepted[static_cast<size_t>(i)]),
-        std::nullopt);
-  }
-  for (int i = 0; i < kRequests; ++i) {
-    std::optional<ChatEvent> event;
-    do {
-      event = accepted[static_cast<size_t>(i)].stream->Pop(kLongest);
-      ASSERT_TRUE(event.has_value()) << i;
-    } while (event->kind != ChatEvent::Kind::kDone &&
-             event->kind != ChatEvent::Kind::kFailed);
-    ASSERT_EQ(event->kind, ChatEvent::Kind::kDone) << event->error.message;
-    EXPECT_EQ(event->result.report["batched"], true);
-    if (i % 2 == 1) {
-      EXPECT_EQ(event->result.tool_calls.at(0).name, "book_berth_0");
-    }
-  }
-  service_->Stop();
-  const engine::StepBatchCounts counts = service_->batch_counts();
-  EXPECT_GT(counts.tokens, counts.decodes);
-  EXPECT_EQ(outcomes_.size(), static_cast<size_t>(kRequests));
-  EXPECT_LE(service_->session_counts().held, 4U);
-}
-
-TEST_F(ChatServiceTest, StopEndsABatch) {
-  ASSERT_OK_AND_ASSIGN(const auto batch,
-                       engine::StepBatch::Create(&tiny_->engine(), 3));
-  ChatServiceOptions options;
-  options.batch = batch.get();
-  Start(std::move(options));
-  std::vector<ChatService::Accepted> accepted(5);
-  for (size_t i = 0; i < accepted.size(); ++i) {
-    ChatRequest request = Question("Count to " + std::to_string(i) + ".");
-    request.max_tokens = 3000;
-    request.stream = true;
-    ASSERT_EQ(service_->Submit(std::move(request), &accepted[i]), std::nullopt);
-  }
-  ASSERT_TRUE(accepted[0].stream->Pop(kLongest).has_value());
-  // One leaves, and the others go on.
-  accepted[0].ticket->Cancel(CancelledError("the client left"));
-  std::optional<ChatEvent> event;
-  do {
-    event = accepted[0].stream->Pop(kLongest);
-    ASSERT_TRUE(event.has_value());
-  } while (event->kind != ChatEvent::Kind::kFailed &&
-           event->kind != ChatEvent::Kind::kDone);
-  service_->Stop();
-  EXPECT_EQ(service_->scheduler_counts().running, 0U);
-}
-
 TEST_F(ChatServiceTest, StopFailsWhatWaits) {
   Start();
   ChatRequest request = Question("Tell me everything.");
@@ -489,14 +360,7 @@ TEST_F(ChatServiceTest, SplicedAnswersAreAuditedWhenNobodyWaits) {
   ASSERT_EQ(outcomes_.size(), 1u);
   ASSERT_EQ(outcomes_[0].tier.tier, engine::Tier::kSplice);
 
-  const auto audited = [&] {
-    MutexLock lock(mutex_);
-    return !audits_.empty();
-  };
-  const auto begin = std::chrono::steady_clock::now();
-  while (!audited() && std::chrono::steady_clock::now() - begin < kLongest) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  AwaitAudit();
   {
     MutexLock lock(mutex_);
     ASSERT_EQ(audits_.size(), 1u);

@@ -108,7 +108,7 @@ int Scheduler::RetryAfterSeconds() const {
   MutexLock lock(mutex_);
   const double seconds =
       std::ceil(mean_seconds_ * static_cast<double>(WaitingCount() + 1) /
-                static_cast<double>(std::max<size_t>(1, options_.max_running)));
+                static_cast<double>(threads_.size()));
   return static_cast<int>(
       std::clamp(seconds, 1.0, static_cast<double>(kLongestRetry)));
 }
