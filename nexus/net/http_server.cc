@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "nexus/base/mutex.h"
 #include "nexus/net/connection_parker.h"
 #include "nexus/net/connection_stream.h"
+#include "nexus/net/peer_socket.h"
 #include "nexus/net/worker_pool.h"
 
 namespace nexus::net {
@@ -52,54 +52,6 @@ bool IsForeignOrigin(const httplib::Request& request) {
   if (origin.empty()) return false;
   const auto url = ParseHttpUrl(origin);
   return !url.ok() || !IsLoopback(url->host);
-}
-
-void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    sockaddr_in v4{};
-    std::memcpy(&v4, &address, sizeof v4);
-    ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
-    *port = ntohs(v4.sin_port);
-  } else if (address.ss_family == AF_INET6) {
-    sockaddr_in6 v6{};
-    std::memcpy(&v6, &address, sizeof v6);
-    ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
-    *port = ntohs(v6.sin6_port);
-  }
-  *ip = text;
-}
-
-// With no descriptor left the accept loop would turn without end.
-size_t ConnectionLimit(size_t wanted) {
-  constexpr rlim_t kForOthers = 64;  // files, pipes, the store
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-      limit.rlim_cur == RLIM_INFINITY) {
-    return wanted;
-  }
-  const rlim_t left =
-      limit.rlim_cur > kForOthers + 1 ? limit.rlim_cur - kForOthers : 1;
-  return std::min(wanted, static_cast<size_t>(left));
-}
-
-// Ends a connection so that what was written arrives: with unread bytes in the
-// receive buffer a plain close would reset it and take the answer along.
-void CloseGently(UniqueFd fd) {
-  ::shutdown(fd.get(), SHUT_WR);
-  // Clients that send all of a body before they read learn so that it was too
-  // long.
-  constexpr milliseconds kLongest{1000};
-  constexpr size_t kMost = size_t{64} << 20;
-  ConnectionStream stream({.fd = fd.get(), .peer = {}});
-  stream.SetReadDeadline(kLongest);
-  char dropped[size_t{16} << 10];
-  size_t total = 0;
-  while (total < kMost) {
-    const ssize_t count = stream.read(dropped, sizeof dropped);
-    if (count <= 0) return;
-    total += static_cast<size_t>(count);
-  }
 }
 
 // The request at work on this thread and the answer just written for it.
@@ -219,12 +171,7 @@ struct HttpServer::Impl {
   void Accept(UniqueFd fd) {
     if (stopping || counts().connections >= max_connections) return;
     auto connection = std::make_unique<Connection>();
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    auto* generic = reinterpret_cast<sockaddr*>(&address);  // NOLINT
-    if (::getpeername(fd.get(), generic, &length) == 0) {
-      AddressOf(address, &connection->peer, &connection->peer_port);
-    }
+    PeerOf(fd.get(), &connection->peer, &connection->peer_port);
     connection->fd = std::move(fd);
     parker.Add(std::move(connection));
   }
@@ -340,7 +287,8 @@ struct HttpServer::Impl {
     }
     size_t held = bodies;
     do {
-      if (held > 0 && held + bytes > options.max_bodies_bytes) return false;
+      const bool is_alone = held == 0 || bytes == 0;
+      if (!is_alone && held + bytes > options.max_bodies_bytes) return false;
     } while (!bodies.compare_exchange_weak(held, held + bytes));
     answer_notes.reserved = bytes;
     return true;

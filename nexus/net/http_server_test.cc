@@ -346,6 +346,29 @@ TEST(HttpServerTest, BoundsAllBodiesTogether) {
   EXPECT_EQ(post(800), 200);
 }
 
+TEST(HttpServerTest, ABodyOverAllRoomKeepsNoOtherRequestOut) {
+  std::promise<void> release;
+  std::promise<void> began;
+  const auto server =
+      StartServer({.max_body_bytes = 2000, .max_bodies_bytes = 1000},
+                  [&, released = release.get_future().share()](
+                      const ServerRequest& request) {
+                    if (request.path == "/wait") {
+                      began.set_value();
+                      released.wait();
+                    }
+                    return Echo(request);
+                  });
+  RawClient first(server->port());
+  first.Send("POST /wait HTTP/1.1\r\nHost: x\r\nContent-Length: 1500\r\n\r\n" +
+             std::string(1500, 'x'));
+  began.get_future().wait();
+  ASSERT_OK_AND_ASSIGN(const HttpResponse response, Send(*server, {}));
+  EXPECT_EQ(response.status, 200);
+  release.set_value();
+  EXPECT_THAT(first.Read(), StartsWith("HTTP/1.1 200"));
+}
+
 TEST(HttpServerTest, RefusesLargeHeaders) {
   const auto server = StartServer({.max_header_bytes = 2000}, Echo);
   RawClient client(server->port());
