@@ -8,10 +8,12 @@
 
 #include "nexus/engine/compile_tools.h"
 #include "nexus/engine/testing/tiny_engine.h"
+#include "nexus/llm/testing/kv_test_util.h"
 
 namespace nexus::engine {
 namespace {
 
+using llm::testing::LargestDifference;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::SampleConversation;
@@ -23,15 +25,6 @@ constexpr Tier kAllTiers[] = {Tier::kExactPrefix, Tier::kExactVariant,
 
 std::vector<float> Copy(std::span<const float> row) {
   return {row.begin(), row.end()};
-}
-
-double LargestDifference(const std::vector<float>& a,
-                         const std::vector<float>& b) {
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a[i] - b[i])));
-  }
-  return largest;
 }
 
 // Both V layouts (without flash attention V is transposed) and both RoPE

@@ -11,11 +11,13 @@
 #include "nexus/base/test_util.h"
 #include "nexus/engine/session.h"
 #include "nexus/engine/testing/tiny_engine.h"
+#include "nexus/llm/testing/kv_test_util.h"
 
 namespace nexus::engine {
 namespace {
 
 using llm::Token;
+using llm::testing::LargestDifference;
 using testing::SampleConversation;
 using testing::TinyEngine;
 
@@ -27,15 +29,6 @@ Token StepToken(int session, int step) { return 20 + session * 31 + step; }
 
 std::vector<float> Copy(std::span<const float> row) {
   return {row.begin(), row.end()};
-}
-
-double LargestDifference(const std::vector<float>& a,
-                         const std::vector<float>& b) {
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a[i] - b[i])));
-  }
-  return largest;
 }
 
 class StepBatchTest : public ::testing::Test {

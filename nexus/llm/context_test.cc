@@ -12,10 +12,13 @@
 #include "gtest/gtest.h"
 
 #include "nexus/base/test_util.h"
+#include "nexus/llm/testing/kv_test_util.h"
 #include "nexus/llm/testing/tiny_model.h"
 
 namespace nexus::llm {
 namespace {
+
+using testing::LargestDifference;
 
 std::vector<Token> SomeTokens(int count) {
   std::vector<Token> tokens(static_cast<size_t>(count));
@@ -28,15 +31,6 @@ std::vector<Token> SomeTokens(int count) {
 std::vector<float> Row(const Context& context, int index) {
   const auto row = context.LogitsRow(index);
   return {row.begin(), row.end()};
-}
-
-double LargestDifference(std::span<const float> a, std::span<const float> b) {
-  double worst = 0.0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    worst = std::max(
-        worst, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  }
-  return worst;
 }
 
 class ContextTest : public ::testing::Test {

@@ -1,7 +1,5 @@
 #include "nexus/llm/rpc_devices.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -28,16 +26,8 @@ using ::testing::HasSubstr;
 class Impostor {
  public:
   Impostor(std::string answer, bool closes) {
-    listener_.Reset(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(listener_.get(), any, size), 0);
-    EXPECT_EQ(::getsockname(listener_.get(), any, &size), 0);
+    listener_ = testing::BindToLoopback(&port_);
     EXPECT_EQ(::listen(listener_.get(), 1), 0);
-    port_ = ntohs(address.sin_port);
     thread_ = std::thread([this, answer = std::move(answer), closes] {
       UniqueFd client(::accept(listener_.get(), nullptr, nullptr));
       if (!client.valid()) return;

@@ -1,18 +1,18 @@
 #include "nexus/llm/sequence_copy.h"
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
 
 #include "nexus/base/test_util.h"
-#include "nexus/llm/testing/tiny_model.h"
+#include "nexus/llm/testing/kv_test_util.h"
 
 namespace nexus::llm {
 namespace {
 
+using testing::LargestDifference;
+using testing::SomeTokens;
 using testing::TinyArch;
 
 constexpr int kSequences = 3;
@@ -25,30 +25,11 @@ struct Setting {
   bool flash_attention;
 };
 
-std::vector<Token> SomeTokens(int count, int seed) {
-  std::vector<Token> tokens(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) {
-    tokens[static_cast<size_t>(i)] = 10 + (i * 37 + seed * 11) % 200;
-  }
-  return tokens;
-}
-
-double LargestDifference(std::span<const float> a, std::span<const float> b) {
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a[i] - b[i])));
-  }
-  return largest;
-}
-
 class SequenceCopyTest : public ::testing::TestWithParam<Setting> {
  protected:
-  void SetUp() override { Load({.arch = GetParam().arch}); }
-
-  void Load(const testing::TinyModelOptions& options) {
-    const std::string path = dir_.File("tiny.gguf");
-    ASSERT_OK(testing::WriteTinyModel(path, options));
-    ASSERT_OK_AND_ASSIGN(model_, Model::Load({.path = path}));
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(model_,
+                         testing::LoadTinyModel({.arch = GetParam().arch}));
   }
 
   std::unique_ptr<Context> NewContext(ContextOptions options) {
@@ -67,7 +48,6 @@ class SequenceCopyTest : public ::testing::TestWithParam<Setting> {
                        .unified = false});
   }
 
-  ScopedTempDir dir_;
   std::shared_ptr<const Model> model_;
 };
 
@@ -78,8 +58,9 @@ TEST_P(SequenceCopyTest, SequencesGoOnAsEachAlone) {
   std::vector<std::unique_ptr<Context>> alone;
   for (int i = 0; i < kSequences; ++i) {
     alone.push_back(Alone());
-    ASSERT_OK(
-        alone.back()->Decode(SomeTokens(20 + 60 * i, i), 0, 0, Logits::kLast));
+    ASSERT_OK(alone.back()->Decode(
+        SomeTokens(20 + 60 * i, static_cast<uint32_t>(i) + 1), 0, 0,
+        Logits::kLast));
     ASSERT_OK(CopySequence(*alone.back(), 0, together.get(), i));
     EXPECT_EQ(together->PositionEnd(i), 20 + 60 * i);
   }
@@ -112,7 +93,7 @@ TEST_P(SequenceCopyTest, SequencesGoOnAsEachAlone) {
 TEST_P(SequenceCopyTest, CopiesBetweenContextsOfOneKind) {
   auto from = Alone();
   auto to = Alone();
-  const auto tokens = SomeTokens(50, 1);
+  const auto tokens = SomeTokens(50);
   ASSERT_OK(from->Decode(tokens, 0, 0, Logits::kLast));
   // What was there goes.
   ASSERT_OK(to->Decode(SomeTokens(70, 2), 0, 0, Logits::kNone));
@@ -126,7 +107,7 @@ TEST_P(SequenceCopyTest, CopiesBetweenContextsOfOneKind) {
 TEST_P(SequenceCopyTest, RefusesTokensThatDontContinue) {
   auto alone = Alone();
   auto together = SideBySide();
-  ASSERT_OK(alone->Decode(SomeTokens(20, 0), 0, 0, Logits::kLast));
+  ASSERT_OK(alone->Decode(SomeTokens(20), 0, 0, Logits::kLast));
   ASSERT_OK(CopySequence(*alone, 0, together.get(), 0));
   const Token beyond = model_->info().vocab_size;
   const std::vector<std::vector<NextToken>> bad = {
@@ -162,7 +143,7 @@ class RecurrentCopyTest : public SequenceCopyTest {};
 TEST_P(RecurrentCopyTest, IsRefused) {
   auto from = Alone();
   auto to = SideBySide();
-  ASSERT_OK(from->Decode(SomeTokens(20, 0), 0, 0, Logits::kLast));
+  ASSERT_OK(from->Decode(SomeTokens(20), 0, 0, Logits::kLast));
   const Status copied = CopySequence(*from, 0, to.get(), 0);
   EXPECT_FALSE(copied.ok());
   EXPECT_EQ(to->PositionEnd(0), 0);

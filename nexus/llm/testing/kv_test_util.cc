@@ -1,9 +1,12 @@
 #include "nexus/llm/testing/kv_test_util.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "nexus/base/check.h"
 #include "nexus/base/test_util.h"
 #include "nexus/simd/rope_rotate.h"
 
@@ -50,6 +53,15 @@ std::vector<Token> SomeTokens(int count, uint32_t seed) {
     tokens.push_back(static_cast<Token>((state >> 16) % 256));
   }
   return tokens;
+}
+
+double LargestDifference(std::span<const float> a, std::span<const float> b) {
+  NEXUS_CHECK(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(a[i] - b[i])));
+  }
+  return largest;
 }
 
 std::vector<float> RowsToFloat(KvType type, const std::vector<uint8_t>& rows) {

@@ -34,6 +34,9 @@ struct KvSession {
 // `count` tokens that look like text: never special ones.
 std::vector<Token> SomeTokens(int count, uint32_t seed = 1);
 
+// Of two rows of logits.
+double LargestDifference(std::span<const float> a, std::span<const float> b);
+
 // Rows rotated from where they stand to `target`, in float32, rounded once.
 KvRows MoveRows(const KvLayout& layout, const RopeSpec& rope,
                 const KvRows& rows, Position target);

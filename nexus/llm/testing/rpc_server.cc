@@ -23,15 +23,9 @@ namespace nexus::llm::testing {
 namespace {
 
 int FreePort() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  NEXUS_CHECK(::bind(fd.get(), any, size) == 0 &&
-              ::getsockname(fd.get(), any, &size) == 0);
-  return ntohs(address.sin_port);
+  int port = 0;
+  BindToLoopback(&port);
+  return port;
 }
 
 [[noreturn]] void Serve(const std::string& endpoint) {
@@ -47,6 +41,19 @@ int FreePort() {
 }
 
 }  // namespace
+
+UniqueFd BindToLoopback(int* port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  NEXUS_CHECK(::bind(fd.get(), any, size) == 0 &&
+              ::getsockname(fd.get(), any, &size) == 0);
+  *port = ntohs(address.sin_port);
+  return fd;
+}
 
 RpcServer::RpcServer() : endpoint_("127.0.0.1:" + std::to_string(FreePort())) {
   process_ = ::fork();

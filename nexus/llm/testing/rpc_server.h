@@ -7,7 +7,12 @@
 
 #include <string>
 
+#include "nexus/base/unique_fd.h"
+
 namespace nexus::llm::testing {
+
+// A TCP socket on a free port of 127.0.0.1, not yet listening.
+UniqueFd BindToLoopback(int* port);
 
 class RpcServer {
  public:
