@@ -6,8 +6,8 @@ Start-up is measured against llama-server, in turn with it: from the start of th
 process to the end of a first short answer, and for llama-server also to /health,
 which is loading the model and a warm-up run. The time per request is what the client
 waits beyond inference, which is the prompt's decode and the sampling of one token, for
-a prompt that the session holds and an answer of one token. Connections are kept open after one GET each; memory is the growth of the
-resident set.
+a prompt that the session holds and an answer of one token. Connections are kept open
+after one GET each; memory is the growth of the resident set.
 """
 
 import http.client

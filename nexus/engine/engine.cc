@@ -174,27 +174,28 @@ Status Engine::LoadProfile() {
   return Status::Ok();
 }
 
+llm::ContextOptions Engine::ContextSettings() const {
+  return {.context_tokens = options_.context_tokens,
+          .threads = options_.threads,
+          .flash_attention = attention_.flash_attention,
+          .kv_type = options_.kv_type};
+}
+
 Result<std::unique_ptr<llm::Context>> Engine::NewContext(
     int context_tokens) const {
-  return llm::Context::Create(
-      model_, {.context_tokens = context_tokens > 0 ? context_tokens
-                                                    : options_.context_tokens,
-               .threads = options_.threads,
-               .flash_attention = attention_.flash_attention,
-               .kv_type = options_.kv_type});
+  llm::ContextOptions settings = ContextSettings();
+  if (context_tokens > 0) settings.context_tokens = context_tokens;
+  return llm::Context::Create(model_, settings);
 }
 
 Result<std::unique_ptr<llm::Context>> Engine::NewStepContext(
     int sequences) const {
-  return llm::Context::Create(model_,
-                              {.context_tokens = options_.context_tokens,
-                               .batch_tokens = sequences,
-                               .ubatch_tokens = sequences,
-                               .threads = options_.threads,
-                               .sequences = sequences,
-                               .unified = false,
-                               .flash_attention = attention_.flash_attention,
-                               .kv_type = options_.kv_type});
+  llm::ContextOptions settings = ContextSettings();
+  settings.batch_tokens = sequences;
+  settings.ubatch_tokens = sequences;
+  settings.sequences = sequences;
+  settings.unified = false;
+  return llm::Context::Create(model_, settings);
 }
 
 kv::BlockKey Engine::SpliceKey(std::span<const llm::Token> block,

@@ -120,6 +120,7 @@ class Engine {
 
  private:
   Engine() = default;
+  llm::ContextOptions ContextSettings() const;
   Status ProbeSplicing();
   Status LoadProfile();
 
