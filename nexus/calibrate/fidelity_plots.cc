@@ -63,6 +63,12 @@ std::vector<std::pair<double, double>> Grouped(
   return means;
 }
 
+// What a series says nothing else of: a compiled block, stored as cached, with
+// the planner's own runs.
+bool IsPlain(const StudyArm& arm) {
+  return arm.shared == 0 && arm.storage.is_as_cached() && arm.min_run == 0;
+}
+
 }  // namespace
 
 std::string PlotFidelity(std::span<const FidelityCell> cells,
@@ -85,6 +91,7 @@ std::string PlotFidelity(std::span<const FidelityCell> cells,
   ChartSeries noise = {.name = "noise floor", .dashed = true};
   ChartSeries limit = {.name = "strict limit", .dashed = true};
   ChartSeries share_limit = limit;
+  bool has_shares = false;
   for (const FidelityCell& cell : cells) {
     const double depth = std::max(cell.depth, 1);
     if (cell.noise) {
@@ -97,18 +104,23 @@ std::string PlotFidelity(std::span<const FidelityCell> cells,
         .points.emplace_back(depth, cell.kl_mean);
     Series(speed.series, ArmName(cell.arm))
         .points.emplace_back(depth, cell.ttft_ratio);
-    if (cell.arm.policy == kv::RepairPolicy::kSensitivity ||
-        cell.arm.policy == kv::RepairPolicy::kNone) {
+    if (IsPlain(cell.arm) &&
+        (cell.arm.policy == kv::RepairPolicy::kSensitivity ||
+         cell.arm.policy == kv::RepairPolicy::kNone)) {
       Series(by_share.series, "depth " + std::to_string(cell.depth))
           .points.emplace_back(100 * cell.recompute_share, cell.kl_mean);
       share_limit.points.emplace_back(100 * cell.recompute_share, strict);
+      has_shares |= cell.recompute_share > 0;
     }
   }
   std::sort(share_limit.points.begin(), share_limit.points.end());
   by_depth.series.push_back(std::move(noise));
   by_depth.series.push_back(std::move(limit));
   by_share.series.push_back(std::move(share_limit));
-  const std::array<ChartPanel, 3> panels = {by_depth, by_share, speed};
+  std::vector<ChartPanel> panels = {std::move(by_depth)};
+  // A brief study re-decodes nothing by sensitivity.
+  if (has_shares) panels.push_back(std::move(by_share));
+  panels.push_back(std::move(speed));
   return RenderSvg(title, panels);
 }
 
@@ -130,8 +142,8 @@ std::string PlotNegativeResults(std::span<const Trial> trials,
     const double depth = std::max(cell.depth, 1);
     if (cell.noise) {
       noise.points.emplace_back(depth, cell.kl_mean);
-    } else if (cell.arm.policy == kv::RepairPolicy::kNone &&
-               cell.arm.contexts == contexts) {
+    } else if (IsPlain(cell.arm) && cell.arm.contexts == contexts &&
+               cell.arm.policy == kv::RepairPolicy::kNone) {
       kl.points.emplace_back(depth, cell.kl_mean);
       changed.points.emplace_back(depth, 1 - cell.top1);
     }
@@ -141,7 +153,9 @@ std::string PlotNegativeResults(std::span<const Trial> trials,
   std::vector<std::pair<double, double>> sensitivity;
   for (const Trial& trial : trials) {
     for (const TrialArm& arm : trial.arms) {
-      if (arm.noise || arm.arm.contexts != contexts) continue;
+      if (arm.noise || !IsPlain(arm.arm) || arm.arm.contexts != contexts) {
+        continue;
+      }
       if (arm.arm.policy == kv::RepairPolicy::kNone) {
         variance.emplace_back(trial.k_variance, MeanKl(arm));
       }

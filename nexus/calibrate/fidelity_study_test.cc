@@ -126,6 +126,46 @@ TEST_F(FidelityStudyTest, GoesOnFromWhatWasMeasured) {
   EXPECT_EQ(log.Sorted().size(), 4U);
 }
 
+TEST_F(FidelityStudyTest, StudiesOfOtherArmsAreReportedTogether) {
+  const StudyOptions options = SmallStudy();
+  const Json identity = StudyIdentity(tiny_->engine(), options);
+  const std::string path = dir_.File("trials.jsonl");
+  FileSystem& fs = FileSystem::Default();
+  EXPECT_EQ(ReadTrialsOfAnyArms(fs, path, identity).status().code(),
+            StatusCode::kNotFound);
+  StudyOptions others = options;
+  others.arms = {{.contexts = 1}, {.contexts = 4}};
+  {
+    ASSERT_OK_AND_ASSIGN(TrialLog log, Open(others));
+    Trial trial = {.depth = 1, .tool = "a"};
+    trial.arms = {
+        {.noise = true}, {.arm = {.contexts = 1}}, {.arm = {.contexts = 4}}};
+    ASSERT_OK(log.Append(trial));
+  }
+  EXPECT_FALSE(Open(options).ok());
+  ASSERT_OK_AND_ASSIGN(std::vector<Trial> more,
+                       ReadTrialsOfAnyArms(fs, path, identity));
+  ASSERT_EQ(more.size(), 1U);
+  // What both have counts once; another tool's counts.
+  Trial own = {.depth = 1, .tool = "a"};
+  own.arms = {{.noise = true}, {.arm = {.contexts = 4}}};
+  Trial of_another = more[0];
+  of_another.tool = "b";
+  std::vector<Trial> all = {own};
+  AddTrials(more, &all);
+  AddTrials({of_another}, &all);
+  AddTrials(more, &all);
+  ASSERT_EQ(all.size(), 3U);
+  ASSERT_EQ(all[1].arms.size(), 1U);
+  EXPECT_EQ(all[1].arms[0].arm.contexts, 1);
+  EXPECT_EQ(all[2].arms.size(), 3U);
+
+  Json of_another_model = identity;
+  of_another_model["model"] = "another";
+  EXPECT_EQ(ReadTrialsOfAnyArms(fs, path, of_another_model).status().code(),
+            StatusCode::kIncompatible);
+}
+
 TEST_F(FidelityStudyTest, TrialsOfAnotherStudyAreRefused) {
   StudyOptions options = SmallStudy();
   {

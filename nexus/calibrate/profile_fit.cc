@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace nexus::calibrate {
@@ -13,28 +14,63 @@ using engine::Budget;
 using engine::BudgetLimits;
 using engine::RepairRow;
 
-std::string Describe(const FidelityCell& cell) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "the nearest, %s at %.0f %%, leaves KL %.4f (up to %.4f by %d "
-                "trials) and top-1 %.1f %%",
+// A kind of block, as RepairRow tells them apart.
+struct Kind {
+  double shared = 0;
+  int contexts = 0;
+  kv::BlockStorage storage = {};
+
+  static Kind Of(const StudyArm& arm) {
+    if (arm.shared > 0) return {.shared = arm.shared};
+    return {.contexts = arm.contexts, .storage = arm.storage};
+  }
+  auto Order() const {
+    return std::tuple(shared, contexts, storage.k, storage.v);
+  }
+  friend bool operator<(const Kind& a, const Kind& b) {
+    return a.Order() < b.Order();
+  }
+};
+
+bool Keeps(const FidelityCell& cell, const BudgetLimits& limits) {
+  return cell.kl_high <= limits.kl_mean && cell.top1 >= limits.top1;
+}
+
+// How far a cell is from its limits: up to 1 keeps them both.
+double Excess(const FidelityCell& cell, const BudgetLimits& limits) {
+  return std::max(cell.kl_high / std::max(limits.kl_mean, 1e-9),
+                  (1 - cell.top1) / std::max(1 - limits.top1, 1e-9));
+}
+
+// The limits that it breaks, with what it would have had to keep.
+std::string Describe(const FidelityCell& cell, const BudgetLimits& limits) {
+  char text[200];
+  std::snprintf(text, sizeof text, "the nearest, %s at %.0f %%, leaves ",
                 std::string(kv::RepairPolicyName(cell.arm.policy)).c_str(),
-                100 * cell.recompute_share, cell.kl_mean, cell.kl_high, cell.n,
-                100 * cell.top1);
-  return text;
+                100 * cell.recompute_share);
+  std::string all = text;
+  if (cell.kl_high > limits.kl_mean) {
+    std::snprintf(text, sizeof text,
+                  "KL %.4f (up to %.4f by %d trials; limit %.4f)", cell.kl_mean,
+                  cell.kl_high, cell.n, limits.kl_mean);
+    all += text;
+  }
+  if (cell.top1 < limits.top1) {
+    if (cell.kl_high > limits.kl_mean) all += " and ";
+    std::snprintf(text, sizeof text,
+                  "top-1 %.1f %% (of %d positions; limit %.1f %%)",
+                  100 * cell.top1, cell.positions, 100 * limits.top1);
+    all += text;
+  }
+  return all + " at depth " + std::to_string(cell.depth);
 }
 
 class Fitter {
  public:
-  // Of the cells of one kind of block: compiled behind `contexts` contexts, or,
-  // with `shared` above 0, of the same conversation.
-  Fitter(std::span<const FidelityCell> cells, int contexts, double shared)
-      : shared_(shared) {
+  // Of the cells of one kind of block.
+  Fitter(std::span<const FidelityCell> cells, const Kind& kind) : kind_(kind) {
     for (const FidelityCell& cell : cells) {
-      if (cell.noise || cell.arm.shared != shared ||
-          !cell.arm.storage.is_as_cached() || cell.arm.min_run > 0 ||
-          (shared == 0 && cell.arm.contexts != contexts) ||
-          cell.arm.policy == kv::RepairPolicy::kDeviation) {
+      if (!IsCandidate(cell) || Kind::Of(cell.arm).Order() != kind.Order()) {
         continue;
       }
       cells_.push_back(&cell);
@@ -42,12 +78,19 @@ class Fitter {
     }
   }
 
+  // The planner's own runs, and a policy that somebody has when a request
+  // comes.
+  static bool IsCandidate(const FidelityCell& cell) {
+    return !cell.noise && cell.arm.min_run == 0 &&
+           cell.arm.policy != kv::RepairPolicy::kDeviation;
+  }
+
   const std::set<int>& depths() const { return depths_; }
 
   RepairRow RowFor(Budget budget, const BudgetLimits& limits, int shallow,
                    int depth) const {
     const FidelityCell* best = nullptr;
-    const FidelityCell* nearest = nullptr;
+    const FidelityCell* nearest = nullptr;  // if none keeps the budget
     for (const FidelityCell* cell : cells_) {
       if (cell->depth != depth) continue;
       if (budget == Budget::kFast &&
@@ -56,10 +99,14 @@ class Fitter {
       }
       const FidelityCell* other = At(shallow, cell->arm);
       if (other == nullptr) continue;
-      const FidelityCell* worse = Worse(cell, other);
-      if (nearest == nullptr || worse->kl_mean < nearest->kl_mean) {
-        nearest = worse;
+      const FidelityCell* broken =
+          Excess(*cell, limits) >= Excess(*other, limits) ? cell : other;
+      if (nearest == nullptr ||
+          Excess(*broken, limits) < Excess(*nearest, limits)) {
+        nearest = broken;
       }
+      const FidelityCell* worse =
+          cell->kl_mean >= other->kl_mean ? cell : other;
       const bool keeps = Keeps(*cell, limits) && Keeps(*other, limits);
       if (keeps &&
           (best == nullptr || worse->recompute_share < best->recompute_share)) {
@@ -69,14 +116,16 @@ class Fitter {
     RepairRow row;
     row.budget = budget;
     row.max_depth = depth;
-    row.shared = shared_;
+    row.shared = kind_.shared;
+    row.contexts = kind_.contexts;
+    row.storage = kind_.storage;
     row.prefill = best == nullptr;
     const FidelityCell* shown = best != nullptr ? best : nearest;
     if (shown == nullptr) {
       row.reason = "nothing measured";
       return row;
     }
-    if (best == nullptr) row.reason = Describe(*shown);
+    if (best == nullptr) row.reason = Describe(*shown, limits);
     row.policy = shown->arm.policy;
     row.share = shown->arm.share;
     row.kl_mean = shown->kl_mean;
@@ -103,13 +152,6 @@ class Fitter {
   }
 
  private:
-  static bool Keeps(const FidelityCell& cell, const BudgetLimits& limits) {
-    return cell.kl_high <= limits.kl_mean && cell.top1 >= limits.top1;
-  }
-  static const FidelityCell* Worse(const FidelityCell* a,
-                                   const FidelityCell* b) {
-    return a->kl_mean >= b->kl_mean ? a : b;
-  }
   const FidelityCell* At(int depth, const StudyArm& arm) const {
     for (const FidelityCell* cell : cells_) {
       if (cell->depth == depth && cell->arm == arm) return cell;
@@ -117,7 +159,7 @@ class Fitter {
     return nullptr;
   }
 
-  double shared_;
+  Kind kind_;
   std::vector<const FidelityCell*> cells_;
   std::set<int> depths_;
 };
@@ -139,7 +181,7 @@ Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
     profile.noise_top1 += cell.top1 * cell.positions;
     positions += cell.positions;
   }
-  const Fitter fitter(cells, options.compile_contexts, 0);
+  const Fitter fitter(cells, {.contexts = options.compile_contexts});
   if (positions == 0 || fitter.depths().empty()) {
     return InvalidArgumentError("calibrate: no trials of blocks with " +
                                 std::to_string(options.compile_contexts) +
@@ -147,17 +189,19 @@ Result<engine::RepairProfile> FitProfile(std::span<const FidelityCell> cells,
   }
   profile.noise_kl /= positions;
   profile.noise_top1 /= positions;
-  std::set<double> shares;
-  for (const FidelityCell& cell : cells) shares.insert(cell.arm.shared);
+  std::set<Kind> kinds;
+  for (const FidelityCell& cell : cells) {
+    if (Fitter::IsCandidate(cell)) kinds.insert(Kind::Of(cell.arm));
+  }
   for (const Budget budget :
        {Budget::kStrict, Budget::kBalanced, Budget::kFast}) {
     const BudgetLimits limits = engine::LimitsOf(budget, profile.noise_kl);
-    for (const double shared : shares) {
-      const Fitter kind(cells, options.compile_contexts, shared);
+    for (const Kind& kind : kinds) {
+      const Fitter of_kind(cells, kind);
       int shallow = 0;
-      for (const int depth : kind.depths()) {
+      for (const int depth : of_kind.depths()) {
         if (shallow == 0) shallow = depth;
-        profile.rows.push_back(kind.RowFor(budget, limits, shallow, depth));
+        profile.rows.push_back(of_kind.RowFor(budget, limits, shallow, depth));
         shallow = depth;
       }
     }

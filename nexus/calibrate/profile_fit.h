@@ -14,11 +14,12 @@ struct FitOptions {
   std::string model;
   std::string made;  // date
   kv::Fingerprint fingerprint;
-  int compile_contexts = 4;  // arms of other blocks are left out
+  int compile_contexts = 4;  // of the blocks that the bound P is fitted to
 };
 
-// Compiled blocks and blocks of the conversation, by the history that these
-// share, get rows of their own. A row covers the depths between two measured
+// Compiled blocks, by their contexts and storage, and blocks of the
+// conversation, by the history that these share, get rows of their own. A row
+// covers the depths between two measured
 // ones and must keep its budget at both ends: its KL by the upper end of the 95
 // % interval, since what a few tools leave says little about the next. Its
 // figures are those of the worse end. kDeviation is no candidate: nobody has it

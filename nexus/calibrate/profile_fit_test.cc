@@ -12,6 +12,7 @@ namespace {
 using engine::Budget;
 using engine::RepairRow;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 FidelityCell Cell(int depth, kv::RepairPolicy policy, double share, double kl,
                   double top1 = 1) {
@@ -116,6 +117,53 @@ TEST(ProfileFitTest, TheOracleIsNoCandidate) {
   ASSERT_OK_AND_ASSIGN(const engine::RepairProfile profile,
                        FitProfile(cells, {.compile_contexts = 4}));
   EXPECT_TRUE(RowOf(profile, Budget::kStrict, 256).prefill);
+}
+
+// What a reason shows must be what kept the budget from being kept, also where
+// another arm or the other end has the larger KL.
+TEST(ProfileFitTest, AReasonNamesTheLimitThatIsBroken) {
+  const std::vector<FidelityCell> cells = {
+      Noise(256, 0.0005), Cell(256, kNone, 0, 0.004, 0.97), Noise(1024, 0.0005),
+      Cell(1024, kNone, 0, 0.007, 0.994)};
+  ASSERT_OK_AND_ASSIGN(const engine::RepairProfile profile,
+                       FitProfile(cells, {.compile_contexts = 4}));
+  const RepairRow& row = RowOf(profile, Budget::kFast, 1024);
+  ASSERT_TRUE(row.prefill);
+  EXPECT_THAT(row.reason, HasSubstr("top-1 97.0 %"));
+  EXPECT_THAT(row.reason, HasSubstr("limit 98.0 %"));
+  EXPECT_THAT(row.reason, HasSubstr("depth 256"));
+  EXPECT_THAT(row.reason, Not(HasSubstr("KL")));
+  // Both broken: both are named.
+  const RepairRow& strict = RowOf(profile, Budget::kStrict, 256);
+  EXPECT_THAT(strict.reason, HasSubstr("KL 0.0040"));
+  EXPECT_THAT(strict.reason, HasSubstr("limit 0.0010"));
+  EXPECT_THAT(strict.reason, HasSubstr("top-1"));
+}
+
+TEST(ProfileFitTest, EveryKindOfBlockGetsRowsOfItsOwn) {
+  std::vector<FidelityCell> cells = {
+      Noise(256, 0.0005), Cell(256, kNone, 0, 0.002), Cell(256, kNone, 0, 0.03),
+      Cell(256, kNone, 0, 0.01)};
+  cells[2].arm.contexts = 1;
+  cells[3].arm.storage = {kv::RowStorage::kQ8, kv::RowStorage::kQ8};
+  FidelityCell shared = Cell(256, kNone, 0, 0.001);
+  shared.arm.shared = 0.5;
+  cells.push_back(shared);
+  ASSERT_OK_AND_ASSIGN(const engine::RepairProfile profile,
+                       FitProfile(cells, {.compile_contexts = 4}));
+  const auto fast = [&](const engine::RepairProfile::Place& place) {
+    auto of_fast = place;
+    of_fast.budget = Budget::kFast;
+    of_fast.depth = 200;
+    const auto row = profile.Find(of_fast);
+    return row.ok() ? (*row)->kl_mean : -1;
+  };
+  EXPECT_EQ(fast({.contexts = 4}), 0.002);
+  EXPECT_EQ(fast({.contexts = 9}), 0.002);
+  EXPECT_EQ(fast({.contexts = 3}), 0.03);  // the nearest below
+  EXPECT_EQ(fast({.contexts = 4, .storage = cells[3].arm.storage}), 0.01);
+  EXPECT_EQ(fast({.contexts = 3, .storage = cells[3].arm.storage}), -1);
+  EXPECT_EQ(fast({.shared = 0.6}), 0.001);
 }
 
 TEST(ProfileFitTest, NothingMeasuredIsAnError) {

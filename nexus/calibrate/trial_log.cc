@@ -59,6 +59,33 @@ Result<TrialLog> TrialLog::Open(FileSystem& fs, const std::string& path,
   return log;
 }
 
+Result<std::vector<Trial>> ReadTrialsOfAnyArms(FileSystem& fs,
+                                               const std::string& path,
+                                               const Json& identity) {
+  if (!fs.Exists(path)) return NotFoundError(path + ": no such file");
+  Json shared = identity;
+  shared.erase("arms");
+  NEXUS_ASSIGN_OR_RETURN(const TrialLog log, TrialLog::Open(fs, path, shared));
+  return log.Sorted();
+}
+
+void AddTrials(std::vector<Trial> more, std::vector<Trial>* all) {
+  for (Trial& trial : more) {
+    const std::string key = trial.Key();
+    for (const Trial& have : *all) {
+      if (have.Key() != key) continue;
+      std::erase_if(trial.arms, [&](const TrialArm& arm) {
+        return std::any_of(have.arms.begin(), have.arms.end(),
+                           [&](const TrialArm& other) {
+                             return arm.noise == other.noise &&
+                                    (arm.noise || arm.arm == other.arm);
+                           });
+      });
+    }
+    if (!trial.arms.empty()) all->push_back(std::move(trial));
+  }
+}
+
 std::vector<Trial> TrialLog::Sorted() const {
   std::vector<Trial> sorted;
   for (const auto& [key, trial] : trials_) sorted.push_back(trial);

@@ -18,6 +18,18 @@ namespace nexus::calibrate {
 // What must be the same for two trials to be of one study.
 Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options);
 
+// All trials of a finished study, whatever its arms were: to report several
+// studies of one model together. `identity` is of any of them. Errors as of
+// TrialLog::Open; kNotFound: no such file.
+Result<std::vector<Trial>> ReadTrialsOfAnyArms(FileSystem& fs,
+                                               const std::string& path,
+                                               const Json& identity);
+
+// Puts `more` behind `all`, without what `all` has of the same trial and arm: a
+// tool counts once in a cell, or its interval would be too narrow. What is left
+// stays a trial of its own, since its times go with its own prefill.
+void AddTrials(std::vector<Trial> more, std::vector<Trial>* all);
+
 class TrialLog {
  public:
   // Reads what is there. An empty path keeps the trials in memory only.

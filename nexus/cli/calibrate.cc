@@ -2,6 +2,7 @@
 // the profile that the engine follows.
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 
 #include "nexus/base/clock.h"
@@ -23,6 +24,9 @@ using calibrate::Trial;
 using engine::RepairProfile;
 using engine::RepairRow;
 
+// Blocks, question and call want room behind the deepest history.
+constexpr int kRoomBehindHistory = 1024;
+
 struct CalibrateFlags {
   std::vector<int> depths = {256, 1024, 2048, 4096};
   int tools = 8;
@@ -32,6 +36,7 @@ struct CalibrateFlags {
   bool report_only = false;
   std::string out;
   std::string trials_file;
+  std::vector<std::string> also;
 };
 
 StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
@@ -42,11 +47,10 @@ StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
     options.depths = {256, 1024};
     options.tools = 4;
   }
-  // Blocks, question and call want room behind the deepest history.
-  constexpr int kRoom = 1024;
   if (context_train > 0) {
-    std::erase_if(options.depths,
-                  [&](int depth) { return depth + kRoom > context_train; });
+    std::erase_if(options.depths, [&](int depth) {
+      return depth + kRoomBehindHistory > context_train;
+    });
   }
   using kv::RepairPolicy;
   // The oracle (deviation) is no candidate: it shows what the best ranking of
@@ -69,6 +73,11 @@ StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
     if (flags.brief && !for_profiles) continue;
     arm.contexts = flags.contexts;
     options.arms.push_back(arm);
+  }
+  // Blocks that traffic has just begun to teach have fewer contexts.
+  for (const int contexts : {1, 2}) {
+    if (contexts < flags.contexts)
+      options.arms.push_back({.contexts = contexts});
   }
   return options;
 }
@@ -93,8 +102,21 @@ std::string FileStem(const engine::Engine& engine) {
          engine.fingerprint(kv::BlockKind::kSplice).model_sha256.substr(0, 8);
 }
 
+// "4 contexts", "1 context q8", "shares 50 %".
+std::string KindName(const RepairRow& row) {
+  if (row.shared > 0) {
+    return "shares " + std::to_string(std::lround(100 * row.shared)) + " %";
+  }
+  std::string name = std::to_string(row.contexts) +
+                     (row.contexts == 1 ? " context" : " contexts");
+  if (!row.storage.is_as_cached()) {
+    name += " " + kv::BlockStorageName(row.storage);
+  }
+  return name;
+}
+
 void PrintRows(const RepairProfile& profile) {
-  std::printf("%-9s %9s %7s  %-24s %8s %7s %6s\n", "budget", "up to", "shared",
+  std::printf("%-9s %9s  %-16s %-18s %8s %7s %6s\n", "budget", "up to", "block",
               "repair", "KL mean", "top-1", "TTFT");
   for (const RepairRow& row : profile.rows) {
     std::string repair = "prefill";
@@ -105,10 +127,11 @@ void PrintRows(const RepairProfile& profile) {
       if (row.share > 0) repair += share;
     }
     std::printf(
-        "%-9s %9s %6.0f%%  %-24s %8.4f %6.1f%% %5.1fx%s\n",
+        "%-9s %9s  %-16s %-18s %8.4f %6.1f%% %5.1fx%s\n",
         std::string(engine::BudgetName(row.budget)).c_str(),
-        FormatCount(row.max_depth).c_str(), 100 * row.shared, repair.c_str(),
-        row.kl_mean, 100 * row.top1, row.prefill ? 1.0 : row.ttft_ratio,
+        FormatCount(row.max_depth).c_str(), KindName(row).c_str(),
+        repair.c_str(), row.kl_mean, 100 * row.top1,
+        row.prefill ? 1.0 : row.ttft_ratio,
         row.prefill ? "  (KL and top-1 of the best that was tried)" : "");
   }
 }
@@ -147,8 +170,16 @@ Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
 int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
   auto engine = MakeEngine(globals);
   if (!engine.ok()) return Fail(engine.status());
-  const StudyOptions options =
-      ToOptions(flags, (*engine)->model().info().context_train);
+  const int context_train = (*engine)->model().info().context_train;
+  const StudyOptions options = ToOptions(flags, context_train);
+  if (options.depths.empty()) {
+    return Fail(InvalidArgumentError(
+        "calibrate: none of the depths asked for fits this model's context "
+        "of " +
+        std::to_string(context_train) + " tokens with " +
+        std::to_string(kRoomBehindHistory) +
+        " for schema, question and call; give smaller --depths"));
+  }
   const std::string stem = FileStem(**engine);
   const std::string out = !flags.out.empty()
                               ? flags.out
@@ -163,7 +194,8 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
   const auto trials = RunStudy(**engine, options,
                                {.title = "calibrate",
                                 .trials_file = trials_file,
-                                .report_only = flags.report_only});
+                                .report_only = flags.report_only,
+                                .also = flags.also});
   if (!trials.ok()) return Fail(trials.status());
   RepairProfile profile;
   const Status written = WriteResults(**engine, flags, *trials, out, &profile);
@@ -226,6 +258,12 @@ void AddCalibrateCommand(CLI::App* app, Action* action) {
   command
       ->add_option("--trials", flags->trials_file,
                    "Where trials are kept to go on from [in the user's cache]")
+      ->type_name("FILE");
+  command
+      ->add_option("--with", flags->also,
+                   "Trials of other studies of this model, as `bench fidelity "
+                   "--trials` keeps them: they join the profile, with any "
+                   "kinds of block and repair that they tried")
       ->type_name("FILE");
   AddModelFlags(command, globals.get());
   AddJsonFlag(command, globals.get());

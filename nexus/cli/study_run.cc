@@ -12,9 +12,11 @@ namespace nexus::cli {
 using calibrate::Trial;
 using calibrate::TrialLog;
 
-Result<std::vector<Trial>> RunStudy(const engine::Engine& engine,
-                                    calibrate::StudyOptions options,
-                                    const StudyRun& run) {
+namespace {
+
+Result<std::vector<Trial>> RunOwn(const engine::Engine& engine,
+                                  calibrate::StudyOptions options,
+                                  const StudyRun& run) {
   NEXUS_ASSIGN_OR_RETURN(
       TrialLog log, TrialLog::Open(FileSystem::Default(), run.trials_file,
                                    calibrate::StudyIdentity(engine, options)));
@@ -31,6 +33,25 @@ Result<std::vector<Trial>> RunStudy(const engine::Engine& engine,
   line.Done();
   if (!status.ok()) return status;
   return log.Sorted();
+}
+
+}  // namespace
+
+Result<std::vector<Trial>> RunStudy(const engine::Engine& engine,
+                                    const calibrate::StudyOptions& options,
+                                    const StudyRun& run) {
+  const Json identity = calibrate::StudyIdentity(engine, options);
+  std::vector<Trial> others;
+  // Before hours are measured: a wrong file is told at once.
+  for (const std::string& path : run.also) {
+    NEXUS_ASSIGN_OR_RETURN(
+        std::vector<Trial> more,
+        calibrate::ReadTrialsOfAnyArms(FileSystem::Default(), path, identity));
+    calibrate::AddTrials(std::move(more), &others);
+  }
+  NEXUS_ASSIGN_OR_RETURN(std::vector<Trial> all, RunOwn(engine, options, run));
+  calibrate::AddTrials(std::move(others), &all);
+  return all;
 }
 
 }  // namespace nexus::cli

@@ -16,12 +16,15 @@ struct StudyRun {
   std::string title;        // of the progress line
   std::string trials_file;  // empty: kept in memory only
   bool report_only = false;
+  // Logs of further studies of the same model, whatever their arms: reported
+  // with this one.
+  std::vector<std::string> also;
 };
 
-// All trials that there are in the end, by depth.
-Result<std::vector<calibrate::Trial>> RunStudy(const engine::Engine& engine,
-                                               calibrate::StudyOptions options,
-                                               const StudyRun& run);
+// All trials that there are in the end, by depth; those of `also` last.
+Result<std::vector<calibrate::Trial>> RunStudy(
+    const engine::Engine& engine, const calibrate::StudyOptions& options,
+    const StudyRun& run);
 
 }  // namespace nexus::cli
 

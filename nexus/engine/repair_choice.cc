@@ -18,27 +18,14 @@ Result<RepairChoice> ChooseRepair(const RepairRequest& request) {
     choice.note = request.profile_note;
     return choice;
   }
-  const RepairProfile& profile = *request.profile;
-  if (request.shared == 0 &&
-      request.compile_contexts < profile.compile_contexts) {
-    choice.note = "repair: the profile was measured with blocks of " +
-                  std::to_string(profile.compile_contexts) +
-                  " compile contexts, this one has " +
-                  std::to_string(request.compile_contexts) +
-                  ", so the paper's curve holds";
-    return choice;
-  }
-  if (!request.stored_as_cached) {
-    choice.note =
-        "repair: the profile was measured with blocks stored as cached, this "
-        "one is stored in fewer bits, so the paper's curve holds";
-    return choice;
-  }
-  NEXUS_ASSIGN_OR_RETURN(const RepairRow* row,
-                         profile.Find({.budget = request.budget,
-                                       .depth = request.depth,
-                                       .blocks = request.blocks,
-                                       .shared = request.shared}));
+  NEXUS_ASSIGN_OR_RETURN(
+      const RepairRow* row,
+      request.profile->Find({.budget = request.budget,
+                             .depth = request.depth,
+                             .blocks = request.blocks,
+                             .shared = request.shared,
+                             .contexts = request.compile_contexts,
+                             .storage = request.storage}));
   if (row->prefill) {
     return UnimplementedError("splice: no repair keeps the " +
                               std::string(BudgetName(request.budget)) +

@@ -3,10 +3,10 @@
 // without a model:
 //
 // 1. A policy that the caller names is followed.
-// 2. A profile that was measured with blocks like this one decides by budget;
-//    where it holds no answer, or none that keeps the budget, the text is
-//    prefilled.
-// 3. Without one, the paper's curve: nothing up to 256 tokens, growing to
+// 2. A profile decides by budget. Where it holds no answer (deeper, or another
+//    kind of block, than was measured), or none that keeps the budget, the text
+//    is prefilled.
+// 3. Without a profile, the paper's curve: nothing up to 256 tokens, growing to
 //    everything at 2,048. For a block of the same conversation the tokens that
 //    have come since count instead of the depth.
 #ifndef NEXUS_ENGINE_REPAIR_CHOICE_H_
@@ -17,6 +17,7 @@
 
 #include "nexus/base/result.h"
 #include "nexus/engine/repair_profile.h"
+#include "nexus/kv/block_storage.h"
 #include "nexus/kv/recompute_plan.h"
 
 namespace nexus::engine {
@@ -27,8 +28,8 @@ struct RepairRequest {
   Budget budget = kDefaultBudget;
   int depth = 0;
   int blocks = 1;
-  int compile_contexts = 1;      // behind the block
-  bool stored_as_cached = true;  // not in fewer bits
+  int compile_contexts = 1;       // behind the block
+  kv::BlockStorage storage = {};  // its rows
   // ConversationBlock::shared; 0: a compiled or learned block.
   double shared = 0;
   // Null: `profile_note` says why there is none.

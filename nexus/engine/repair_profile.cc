@@ -4,12 +4,15 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 namespace nexus::engine {
 namespace {
 
-constexpr int kProfileVersion = 2;
+constexpr int kProfileVersion = 3;
+// Without `contexts` and `storage`: all rows are of the profile's contexts.
+constexpr int kProfileVersionOfOneKind = 2;
 
 constexpr std::array<std::pair<Budget, std::string_view>, 3> kBudgetNames = {
     {{Budget::kStrict, "strict"},
@@ -21,6 +24,10 @@ Json RowToJson(const RepairRow& row) {
                {"blocks", row.blocks},
                {"max_depth", row.max_depth},
                {"shared", row.shared}};
+  if (row.shared == 0) {
+    json["contexts"] = row.contexts;
+    json["storage"] = kv::BlockStorageName(row.storage);
+  }
   if (row.prefill) {
     json["tier"] = "prefill";
     json["reason"] = row.reason;
@@ -37,7 +44,7 @@ Json RowToJson(const RepairRow& row) {
 }
 
 // Throws what nlohmann throws, or runtime_error; ReadProfile catches.
-RepairRow RowFromJson(const Json& json) {
+RepairRow RowFromJson(const Json& json, int version, int compile_contexts) {
   RepairRow row;
   const auto budget = ParseBudget(json.at("budget").get<std::string>());
   if (!budget.has_value()) throw std::runtime_error("unknown budget");
@@ -47,6 +54,19 @@ RepairRow RowFromJson(const Json& json) {
   row.shared = json.at("shared").get<double>();
   if (!(row.shared >= 0 && row.shared <= 1)) {
     throw std::runtime_error("a row with 'shared' outside 0..1");
+  }
+  if (row.shared == 0) {
+    row.contexts = compile_contexts;
+    if (version != kProfileVersionOfOneKind) {
+      row.contexts = json.at("contexts").get<int>();
+      const auto storage =
+          kv::ParseBlockStorage(json.at("storage").get<std::string>());
+      if (row.contexts < 1 || !storage.has_value()) {
+        throw std::runtime_error(
+            "a row with 'contexts' below 1 or an unknown 'storage'");
+      }
+      row.storage = *storage;
+    }
   }
   const auto tier = json.at("tier").get<std::string>();
   row.prefill = tier == "prefill";
@@ -71,7 +91,7 @@ RepairRow RowFromJson(const Json& json) {
   return row;
 }
 
-RepairProfile FromJson(const Json& json) {
+RepairProfile FromJson(const Json& json, int version) {
   RepairProfile profile;
   profile.model = json.at("model").get<std::string>();
   profile.made = json.at("made").get<std::string>();
@@ -86,7 +106,7 @@ RepairProfile FromJson(const Json& json) {
   // Iterating null or a text would find nothing.
   if (!json.at("rows").is_array()) throw std::runtime_error("rows: no array");
   for (const Json& row : json.at("rows")) {
-    profile.rows.push_back(RowFromJson(row));
+    profile.rows.push_back(RowFromJson(row, version, profile.compile_contexts));
   }
   profile.cells = json.at("cells");
   return profile;
@@ -123,28 +143,47 @@ BudgetLimits LimitsOf(Budget budget, double noise_kl) {
 
 Result<const RepairRow*> RepairProfile::Find(const Place& place) const {
   int deepest = -1;
+  int fewest_contexts = 0;
   const RepairRow* best = nullptr;
+  // The nearest kind of block first, then the nearest depth.
+  const auto order = [](const RepairRow& row) {
+    return std::tuple(row.shared, row.contexts, -row.max_depth);
+  };
   for (const RepairRow& row : rows) {
     // What was measured of conversation blocks says nothing of compiled ones,
     // nor the other way round.
     if (row.budget != place.budget || row.blocks != place.blocks ||
-        row.shared > place.shared || (row.shared > 0) != (place.shared > 0)) {
+        row.shared > place.shared || (row.shared > 0) != (place.shared > 0) ||
+        (place.shared == 0 && row.storage != place.storage)) {
+      continue;
+    }
+    if (place.shared == 0 && row.contexts > place.contexts) {
+      fewest_contexts = fewest_contexts == 0
+                            ? row.contexts
+                            : std::min(fewest_contexts, row.contexts);
       continue;
     }
     deepest = std::max(deepest, row.max_depth);
     if (place.depth > row.max_depth) continue;
-    if (best == nullptr || row.shared > best->shared ||
-        (row.shared == best->shared && row.max_depth < best->max_depth)) {
-      best = &row;
-    }
+    if (best == nullptr || order(row) > order(*best)) best = &row;
   }
   if (best != nullptr) return best;
   const std::string where = std::string(BudgetName(place.budget)) +
                             " budget, " + std::to_string(place.blocks) +
                             (place.blocks == 1 ? " schema" : " schemas") +
                             (place.shared > 0 ? " of the conversation" : "");
+  if (deepest < 0 && fewest_contexts > 0) {
+    return NotFoundError("splice: calibrated for the " + where +
+                         " with blocks of " + std::to_string(fewest_contexts) +
+                         " contexts or more, this one has " +
+                         std::to_string(place.contexts));
+  }
   if (deepest < 0) {
-    return NotFoundError("splice: not calibrated for the " + where);
+    return NotFoundError("splice: not calibrated for the " + where +
+                         (place.storage.is_as_cached()
+                              ? ""
+                              : " with blocks stored as " +
+                                    kv::BlockStorageName(place.storage)));
   }
   return NotFoundError("splice: calibrated for the " + where + " up to depth " +
                        std::to_string(deepest) + ", this is " +
@@ -176,13 +215,13 @@ Result<RepairProfile> ReadProfile(FileSystem& fs, const std::string& path,
   NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(text, path));
   try {
     const int version = json.at("schema_version").get<int>();
-    if (version != kProfileVersion) {
+    if (version != kProfileVersion && version != kProfileVersionOfOneKind) {
       return IncompatibleError(path + ": profile of version " +
                                std::to_string(version) + ", this Nexus reads " +
                                std::to_string(kProfileVersion) +
                                "; run `nexus calibrate` again");
     }
-    RepairProfile profile = FromJson(json);
+    RepairProfile profile = FromJson(json, version);
     profile.path = path;
     const std::string difference =
         expected != nullptr

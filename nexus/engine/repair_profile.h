@@ -15,6 +15,7 @@
 #include "nexus/base/file_system.h"
 #include "nexus/base/json.h"
 #include "nexus/base/result.h"
+#include "nexus/kv/block_storage.h"
 #include "nexus/kv/fingerprint.h"
 #include "nexus/kv/recompute_plan.h"
 
@@ -42,7 +43,7 @@ struct BudgetLimits {
 BudgetLimits LimitsOf(Budget budget, double noise_kl);
 
 // One measured choice: for depths up to max_depth that no earlier row of the
-// same `shared` covers.
+// same kind of block (`shared`, `contexts`, `storage`) covers.
 struct RepairRow {
   Budget budget = Budget::kBalanced;
   int blocks = 1;  // schemas side by side
@@ -50,6 +51,10 @@ struct RepairRow {
   // 0: of compiled blocks. Else of blocks of the same conversation that share
   // at least this much of the history (ConversationBlock::shared).
   double shared = 0;
+  // Of compiled and learned blocks: what was measured had this many contexts
+  // behind it. It holds for blocks of more, not of fewer. 0 with `shared`.
+  int contexts = 0;
+  kv::BlockStorage storage = {};  // how their rows are stored
   bool prefill = false;  // no repair kept the budget; `reason` has the best one
   std::string reason;
   kv::RepairPolicy policy = kv::RepairPolicy::kNone;
@@ -64,8 +69,7 @@ struct RepairRow {
 struct RepairProfile {
   std::string model;  // for people
   kv::Fingerprint fingerprint;
-  // Blocks of fewer compile contexts drift more than what was measured.
-  int compile_contexts = 0;
+  int compile_contexts = 0;  // of the blocks that it was made for
   double noise_kl = 0;
   double noise_top1 = 0;
   // P: up to here a splice needs no repair to be balanced; 0: nowhere.
@@ -75,14 +79,17 @@ struct RepairProfile {
   Json cells = Json::array();   // what the rows were chosen from, for plots
   std::string path;             // where it was read; not in the file
 
-  // The row for this place: of those that ask for no more shared history than
-  // there is, the one that asks for most. kNotFound: nothing was measured so
-  // deep, or for so many blocks; the caller prefills.
+  // The row for this place: of those that ask for no more shared history, and
+  // for no more contexts, than there are, the one that asks for most.
+  // kNotFound: nothing was measured so deep, for so many blocks, or of such a
+  // block; the caller prefills.
   struct Place {
     Budget budget = Budget::kBalanced;
     int depth = 0;
     int blocks = 1;
     double shared = 0;
+    int contexts = 1;  // behind the block; of no account with `shared`
+    kv::BlockStorage storage = {};
   };
   Result<const RepairRow*> Find(const Place& place) const;
 };

@@ -26,6 +26,7 @@ RepairRow Row(Budget budget, int max_depth) {
   row.max_depth = max_depth;
   row.policy = kv::RepairPolicy::kSensitivity;
   row.share = 0.15;
+  row.contexts = 4;
   row.kl_mean = 0.002;
   row.top1 = 0.999;
   row.n = 12;
@@ -110,9 +111,11 @@ TEST_F(RepairProfileTest, BlocksOfTheConversationHaveRowsOfTheirOwn) {
   for (const double shared : {0.5, 0.9}) {
     profile.rows.push_back(Row(Budget::kBalanced, 2048));
     profile.rows.back().shared = shared;
+    profile.rows.back().contexts = 0;
   }
   const auto shared_of = [&](double shared) {
-    const auto row = profile.Find({.depth = 1000, .shared = shared});
+    const auto row =
+        profile.Find({.depth = 1000, .shared = shared, .contexts = 4});
     return row.ok() ? (*row)->shared : -1.0;
   };
   EXPECT_EQ(shared_of(0), 0);
@@ -142,25 +145,72 @@ TEST(RepairChoiceTest, TheCheaperOfTwoMeasuredRepairsIsLessDecodingThenNearer) {
   EXPECT_FALSE(IsCheaper(none, unmeasured));
 }
 
-TEST(RepairChoiceTest, AProfileSaysNothingOfBlocksInFewerBits) {
+// A block of a kind that wasn't measured keeps no budget: neither one of fewer
+// contexts than any that was, nor one stored in fewer bits, at any depth.
+TEST(RepairChoiceTest, AKindOfBlockThatWasntMeasuredIsPrefilled) {
   RepairProfile profile = SomeProfile();
-  RepairRequest request;
-  request.depth = 100;
-  request.compile_contexts = 4;
+  RepairRequest request = {.budget = Budget::kBalanced, .compile_contexts = 4};
   request.profile = &profile;
-  request.stored_as_cached = false;
-  ASSERT_OK_AND_ASSIGN(const RepairChoice choice, ChooseRepair(request));
-  EXPECT_THAT(choice.note, HasSubstr("fewer bits"));
-  EXPECT_EQ(choice.policy, kv::RepairPolicy::kSuffix);
+  for (const int depth : {0, 100, 2000}) {
+    request.depth = depth;
+    ASSERT_OK(ChooseRepair(request));
+    RepairRequest fewer = request;
+    fewer.compile_contexts = 3;
+    const Status young = ChooseRepair(fewer).status();
+    EXPECT_EQ(young.code(), StatusCode::kNotFound) << depth;
+    EXPECT_THAT(young.message(), HasSubstr("4 contexts or more"));
+    EXPECT_THAT(young.message(), HasSubstr("has 3"));
+    RepairRequest small = request;
+    small.storage = {kv::RowStorage::kQ8, kv::RowStorage::kQ8};
+    const Status bits = ChooseRepair(small).status();
+    EXPECT_EQ(bits.code(), StatusCode::kNotFound) << depth;
+    EXPECT_THAT(bits.message(), HasSubstr("stored as q8"));
+  }
 }
 
-TEST_F(RepairProfileTest, NewerVersionsAreIncompatible) {
+TEST(RepairChoiceTest, TheMostContextsThatABlockHasDecide) {
+  RepairProfile profile = SomeProfile();
+  profile.rows.push_back(Row(Budget::kBalanced, 2048));
+  profile.rows.back().contexts = 2;
+  profile.rows.back().share = 0.5;
+  RepairRequest request = {.budget = Budget::kBalanced, .depth = 100};
+  request.profile = &profile;
+  request.compile_contexts = 3;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice young, ChooseRepair(request));
+  EXPECT_EQ(young.share, 0.5);
+  request.compile_contexts = 4;
+  ASSERT_OK_AND_ASSIGN(const RepairChoice whole, ChooseRepair(request));
+  EXPECT_EQ(whole.share, 0.15);
+}
+
+// Made before rows knew their kind: all are of the profile's contexts.
+TEST_F(RepairProfileTest, ReadsVersionTwo) {
   Json json = ProfileToJson(SomeProfile());
-  json["schema_version"] = 99;
-  const Status status =
-      ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr).status();
-  EXPECT_EQ(status.code(), StatusCode::kIncompatible);
-  EXPECT_THAT(status.message(), HasSubstr("99"));
+  json["schema_version"] = 2;
+  for (Json& row : json["rows"]) {
+    row.erase("contexts");
+    row.erase("storage");
+  }
+  ASSERT_OK_AND_ASSIGN(
+      const RepairProfile back,
+      ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr));
+  ASSERT_FALSE(back.rows.empty());
+  for (const RepairRow& row : back.rows) {
+    EXPECT_EQ(row.contexts, 4);
+    EXPECT_TRUE(row.storage.is_as_cached());
+  }
+}
+
+TEST_F(RepairProfileTest, OtherVersionsAreIncompatible) {
+  for (const int version : {-1, 0, 1, 99}) {
+    Json json = ProfileToJson(SomeProfile());
+    json["schema_version"] = version;
+    const Status status =
+        ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr).status();
+    EXPECT_EQ(status.code(), StatusCode::kIncompatible);
+    EXPECT_THAT(status.message(), HasSubstr(std::to_string(version)));
+    EXPECT_THAT(status.message(), HasSubstr("nexus calibrate"));
+  }
 }
 
 TEST_F(RepairProfileTest, SharesOutsideZeroToOneAreCorrupt) {
@@ -243,15 +293,6 @@ TEST(RepairChoiceTest, WhatCantKeepTheBudgetIsPrefilledWithTheReason) {
   request.depth = 100;
   request.blocks = 5;
   EXPECT_EQ(ChooseRepair(request).status().code(), StatusCode::kNotFound);
-}
-
-TEST(RepairChoiceTest, ABlockOfFewerContextsIsntWhatWasMeasured) {
-  const RepairProfile profile = SomeProfile();
-  RepairRequest request = {.depth = 100, .compile_contexts = 1};
-  request.profile = &profile;
-  ASSERT_OK_AND_ASSIGN(const RepairChoice choice, ChooseRepair(request));
-  EXPECT_EQ(choice.policy, kv::RepairPolicy::kSuffix);
-  EXPECT_THAT(choice.note, HasSubstr("4 compile contexts"));
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ Result<RepairChoice> Session::ChoiceFor(const ConversationBlock& source,
                        .budget = options.budget,
                        .depth = static_cast<int>(tokens_.size()),
                        .compile_contexts = block.metadata().context_count,
-                       .stored_as_cached = block.storage().is_as_cached(),
+                       .storage = block.storage(),
                        .shared = source.shared,
                        .profile = engine_->profile(),
                        .profile_note = engine_->profile_status().message()});

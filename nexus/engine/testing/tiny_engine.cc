@@ -19,7 +19,8 @@ Status TinyEngine::Restart() {
                                .store_dir = store_dir(),
                                .context_tokens = options_.context_tokens,
                                .threads = 1,
-                               .flash_attention = options_.flash_attention}));
+                               .flash_attention = options_.flash_attention,
+                               .profile_dirs = {profile_dir()}}));
   return Status::Ok();
 }
 

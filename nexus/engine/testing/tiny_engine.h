@@ -27,6 +27,8 @@ class TinyEngine {
   engine::Engine& engine() { return *engine_; }
   std::string store_dir() const { return dir_.File("store"); }
   std::string model_path() const { return dir_.File("tiny.gguf"); }
+  // Where the engine looks for calibrated profiles; Restart() reads them.
+  std::string profile_dir() const { return dir_.File("profiles"); }
   // Opens the same files again, as the next start of the program would.
   Status Restart();
 
