@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nexus/base/utf8_cut.h"
+#include "nexus/route/clauses.h"
 
 namespace nexus::route {
 namespace {
@@ -90,23 +91,28 @@ std::shared_ptr<const ToolIndex> Router::index() const {
   return index_;
 }
 
-Result<std::vector<float>> Router::DenseScores(const ToolIndex& index,
-                                               std::string_view query,
-                                               RouteTimings* timings) const {
-  const std::string text(CutUtf8(query, kMaxEmbeddedBytes));
+Result<std::vector<std::vector<float>>> Router::DenseScores(
+    const ToolIndex& index, std::span<const std::string> texts,
+    RouteTimings* timings) const {
   Lap lap(clock_);
   Result<std::vector<std::vector<float>>> vectors = [&] {
     const MutexLock lock(model_mutex_);
-    return embedder_->Embed({&text, 1}, llm::TextRole::kQuery);
+    return embedder_->Embed(texts, llm::TextRole::kQuery);
   }();
-  timings->embed_us = lap.Us();
+  timings->embed_us += lap.Us();
   if (!vectors.ok()) return vectors.status();
-  if (vectors->size() != 1) {
+  if (vectors->size() != texts.size()) {
     return InternalError("the encoder gave " + std::to_string(vectors->size()) +
-                         " vectors for one query");
+                         " vectors for " + std::to_string(texts.size()) +
+                         (texts.size() == 1 ? " query" : " clauses"));
   }
-  Result<std::vector<float>> scores = index.slb()->ScoreAll(vectors->front());
-  timings->scan_us = lap.Us();
+  std::vector<std::vector<float>> scores;
+  for (const std::vector<float>& vector : *vectors) {
+    NEXUS_ASSIGN_OR_RETURN(std::vector<float> row,
+                           index.slb()->ScoreAll(vector));
+    scores.push_back(std::move(row));
+  }
+  timings->scan_us += lap.Us();
   return scores;
 }
 
@@ -138,10 +144,10 @@ Result<RouteDecision> Router::Route(std::string_view query,
         "', queries are embedded with '" + embedder_->fingerprint() +
         "'; build the index anew");
   } else {
-    Result<std::vector<float>> scores =
-        DenseScores(*index, query, &decision.timings);
+    const std::string text(CutUtf8(query, kMaxEmbeddedBytes));
+    auto scores = DenseScores(*index, {&text, 1}, &decision.timings);
     if (scores.ok()) {
-      dense = std::move(scores).value();
+      dense = std::move(scores->front());
     } else {
       dense_problem = scores.status().message();
     }
@@ -163,13 +169,13 @@ Result<RouteDecision> Router::Route(std::string_view query,
   if (!dense.empty() && options_.bm25_weight.has_value()) {
     blended = BlendScores(dense, bm25, scope, *options_.bm25_weight);
   }
-  decision.candidates = Fuse({.dense = dense,
+  const FusionInput fusion = {.dense = dense,
                               .bm25 = bm25,
                               .blended = blended,
                               .dense_order = dense_order,
                               .bm25_order = bm25_order,
-                              .mentions = mentions},
-                             depth);
+                              .mentions = mentions};
+  decision.candidates = Fuse(fusion, depth);
   const auto exact_mentions = std::count_if(
       mentions.begin(), mentions.end(),
       [](const NameMention& mention) { return !mention.plain_word; });
@@ -192,6 +198,12 @@ Result<RouteDecision> Router::Route(std::string_view query,
   }
   decision.timings.gate_us = lap.Us();
 
+  if (!dense.empty() && exact_mentions == 0) {
+    SeeSeveralTools(query, scope, fusion, options.top_k, &decision);
+    // Its parts are in the decision's timings.
+    lap.Us();
+    if (!decision.several.empty()) return decision;
+  }
   if (decision.outcome == Outcome::kRerank && exact_mentions == 0) {
     Rerank(query,
            {.dense = dense,
@@ -206,6 +218,63 @@ Result<RouteDecision> Router::Route(std::string_view query,
     if (decision.candidates.size() > kept) decision.candidates.resize(kept);
   }
   return decision;
+}
+
+void Router::SeeSeveralTools(std::string_view query, std::span<const int> scope,
+                             const FusionInput& fusion, int top_k,
+                             RouteDecision* decision) const {
+  const std::vector<std::string> clauses = Clauses(query);
+  const std::vector<size_t> places = PossibleWishes(clauses, options_.several);
+  if (places.size() < 2) return;
+  std::vector<std::string> texts;
+  for (const size_t place : places) texts.push_back(clauses[place]);
+  const ToolIndex& index = *decision->index;
+  const auto scores = DenseScores(index, texts, &decision->timings);
+  if (!scores.ok()) {
+    decision->reason +=
+        "; not looked at clause by clause: " + scores.status().message();
+    return;
+  }
+  std::vector<Wish> wishes;
+  for (size_t i = 0; i < places.size(); ++i) {
+    wishes.push_back(WishOf(places[i], (*scores)[i], scope, index.twin_class(),
+                            options_.several));
+  }
+  wishes = SeveralWishes(wishes, index.twin_class());
+  if (wishes.empty()) return;
+
+  // The best of the whole query stays first, then come the wishes, then others.
+  std::vector<Candidate> all = Fuse(fusion, static_cast<int>(scope.size()));
+  auto place = all.begin() + (all.empty() ? 0 : 1);
+  decision->outcome = Outcome::kRerank;
+  decision->rule = "several-tools";
+  decision->margin = 0;
+  decision->threshold = options_.several.min_cosine;
+  decision->reason = "it asks for several tools:";
+  for (const Wish& wish : wishes) {
+    decision->several.push_back(wish.tool);
+    decision->reason += (decision->several.size() > 1 ? ", " : " ") +
+                        index.tool(wish.tool).name + " (cosine " +
+                        FormatSignal(wish.cosine) + ") for '" +
+                        std::string(CutUtf8(clauses[wish.clause], 60)) + "'";
+    const auto found =
+        std::find_if(all.begin(), all.end(),
+                     [&](const Candidate& c) { return c.tool == wish.tool; });
+    if (found == all.end()) {
+      const auto tool = static_cast<size_t>(wish.tool);
+      place = all.insert(place, {.tool = wish.tool,
+                                 .dense = fusion.dense[tool],
+                                 .bm25 = fusion.bm25[tool]}) +
+              1;
+    } else if (found >= place) {
+      std::rotate(place, found, found + 1);
+      ++place;
+    }
+  }
+  const auto kept = std::max<size_t>(static_cast<size_t>(std::max(top_k, 1)),
+                                     static_cast<size_t>(place - all.begin()));
+  if (all.size() > kept) all.resize(kept);
+  decision->candidates = std::move(all);
 }
 
 void Router::Rerank(std::string_view query, const SignalInput& first, int top_k,

@@ -1,6 +1,7 @@
 // Router: a query in, a tool (or a small set, or none) out, with the reason.
 //
-//   embed -> scan SLB -> BM25 -> fuse, exact names first -> gate -> re-rank
+//   embed -> scan SLB -> BM25 -> fuse, exact names first -> gate -> several
+//   tools? -> re-rank
 //
 // Text of tools is data: it is embedded and counted, never obeyed.
 #ifndef NEXUS_ROUTE_ROUTER_H_
@@ -8,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "nexus/route/fusion.h"
 #include "nexus/route/gate.h"
 #include "nexus/route/pair_gate.h"
+#include "nexus/route/several_tools.h"
 #include "nexus/route/tool_index.h"
 
 namespace nexus::route {
@@ -32,6 +35,7 @@ struct RouterOptions {
   // costs as much as embedding a tool.
   int rerank_depth = 10;
   PairGateOptions pairs;
+  SeveralToolsOptions several;
   const Clock* clock = nullptr;  // null: the monotonic one
 };
 
@@ -59,6 +63,9 @@ struct RouteDecision {
   std::string rule;
   std::string reason;
   RouteTimings timings;
+  // Rule `several-tools`: the tools that the query's clauses want, in its
+  // order. All are among the candidates, whatever top_k is.
+  std::vector<int> several;
   // The registry that the candidates' tool numbers refer to; it may have been
   // replaced in the Router meanwhile.
   std::shared_ptr<const ToolIndex> index;
@@ -88,10 +95,14 @@ class Router {
                               const RouteOptions& options = {}) const;
 
  private:
-  Result<std::vector<float>> DenseScores(const ToolIndex& index,
-                                         std::string_view query,
-                                         RouteTimings* timings) const
-      EXCLUDES(model_mutex_);
+  // One row of scores a text.
+  Result<std::vector<std::vector<float>>> DenseScores(
+      const ToolIndex& index, std::span<const std::string> texts,
+      RouteTimings* timings) const EXCLUDES(model_mutex_);
+  // Changes the decision to several tools, where the query wants them.
+  void SeeSeveralTools(std::string_view query, std::span<const int> scope,
+                       const FusionInput& fusion, int top_k,
+                       RouteDecision* decision) const EXCLUDES(model_mutex_);
   void Rerank(std::string_view query, const SignalInput& first, int top_k,
               RouteDecision* decision) const EXCLUDES(model_mutex_);
 

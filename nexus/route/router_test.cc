@@ -1,5 +1,6 @@
 #include "nexus/route/router.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <limits>
@@ -358,6 +359,43 @@ TEST_F(RouterTest, IsTheSameFromRunToRun) {
     }
     EXPECT_EQ(x.reason, y.reason);
   }
+}
+
+TEST_F(RouterTest, AQueryOfSeveralWishesGetsAToolForEach) {
+  RouterOptions options;
+  options.bm25_weight = 0.15F;
+  const Router router(IndexOf(SomeTools()), &embedder_, options);
+  ASSERT_OK_AND_ASSIGN(
+      const RouteDecision decision,
+      router.Route("Send an electronic mail to a person, then delete a file "
+                   "from disk. What is the forecast of the weather in a city?",
+                   {.top_k = 1}));
+  EXPECT_EQ(decision.outcome, Outcome::kRerank);
+  EXPECT_EQ(decision.rule, "several-tools");
+  ASSERT_THAT(decision.several, SizeIs(3));
+  EXPECT_EQ(decision.index->tool(decision.several[0]).name, "send_mail");
+  EXPECT_EQ(decision.index->tool(decision.several[1]).name, "delete_file");
+  EXPECT_EQ(decision.index->tool(decision.several[2]).name, "get_weather");
+  // All of them are there, whatever top_k is.
+  ASSERT_THAT(decision.candidates, SizeIs(3));
+  for (const int tool : decision.several) {
+    EXPECT_TRUE(
+        std::any_of(decision.candidates.begin(), decision.candidates.end(),
+                    [&](const Candidate& c) { return c.tool == tool; }));
+  }
+  EXPECT_THAT(decision.reason, HasSubstr("'delete a file from disk'"));
+}
+
+TEST_F(RouterTest, ClausesThatWantOneToolAreOneWish) {
+  RouterOptions options;
+  options.bm25_weight = 0.15F;
+  const Router router(IndexOf(SomeTools()), &embedder_, options);
+  ASSERT_OK_AND_ASSIGN(
+      const RouteDecision decision,
+      router.Route("Send an electronic mail to a person. My dear old friend is "
+                   "so very much alone, please send mail to a person"));
+  EXPECT_THAT(decision.several, IsEmpty());
+  EXPECT_EQ(decision.outcome, Outcome::kRoute) << decision.reason;
 }
 
 }  // namespace

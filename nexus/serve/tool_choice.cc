@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nexus/base/clock.h"
-#include "nexus/serve/clauses.h"
+#include "nexus/route/clauses.h"
 
 namespace nexus::serve {
 namespace {
@@ -57,7 +57,7 @@ Result<std::optional<RouteDecision>> RouteWhatIsLeft(ToolRouter* router,
       ++call_count;
     }
   }
-  const std::vector<std::string> clauses = Clauses(user->content);
+  const std::vector<std::string> clauses = route::Clauses(user->content);
   // Calls that match no clause count too: this must end.
   if (call_count >= clauses.size()) return std::optional<RouteDecision>();
   for (const std::string& clause : clauses) {

@@ -1,9 +1,9 @@
-#include "nexus/serve/clauses.h"
+#include "nexus/route/clauses.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace nexus::serve {
+namespace nexus::route {
 namespace {
 
 using testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(ClausesTest, TakesAnyBytes) {
 }
 
 }  // namespace
-}  // namespace nexus::serve
+}  // namespace nexus::route

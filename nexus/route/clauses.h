@@ -1,17 +1,18 @@
 // Clauses: a request cut where it asks for one thing after another.
 //
 // "Convert 5 euros to dollars, then mail the sum to Ann" asks for two tools; a
-// router that sees all of it finds one. Each clause is routed by itself to see
-// which tool is still missing (tool_choice.h).
-#ifndef NEXUS_SERVE_CLAUSES_H_
-#define NEXUS_SERVE_CLAUSES_H_
+// router that sees all of it finds one. Each clause is looked at by itself, to
+// see that several tools are wanted (several_tools.h) and which of them is
+// still missing (serve/tool_choice.h).
+#ifndef NEXUS_ROUTE_CLAUSES_H_
+#define NEXUS_ROUTE_CLAUSES_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace nexus::serve {
+namespace nexus::route {
 
 // Each clause costs one routing.
 inline constexpr size_t kMaxClauses = 8;
@@ -23,6 +24,6 @@ inline constexpr size_t kMaxClauses = 8;
 // belongs to it.
 std::vector<std::string> Clauses(std::string_view text);
 
-}  // namespace nexus::serve
+}  // namespace nexus::route
 
-#endif  // NEXUS_SERVE_CLAUSES_H_
+#endif  // NEXUS_ROUTE_CLAUSES_H_

@@ -1,9 +1,9 @@
-#include "nexus/serve/clauses.h"
+#include "nexus/route/clauses.h"
 
 #include <algorithm>
 #include <cctype>
 
-namespace nexus::serve {
+namespace nexus::route {
 namespace {
 
 constexpr size_t kLeastWords = 3;
@@ -99,4 +99,4 @@ std::vector<std::string> Clauses(std::string_view text) {
   return {clauses.begin(), clauses.end()};
 }
 
-}  // namespace nexus::serve
+}  // namespace nexus::route
