@@ -31,6 +31,7 @@ struct AskFlags {
   double temperature = 0;
   uint32_t seed = 1;
   bool execute = false;
+  bool yes = false;
   bool answer = false;
 };
 
@@ -52,21 +53,30 @@ void PrintRoute(const route::RouteDecision& decision) {
     Row("route", Styled("abstain", Style::kWarn) + "  " + decision.reason);
     return;
   }
-  const route::Candidate& best = decision.candidates.front();
-  char numbers[96];
-  std::snprintf(numbers, sizeof numbers,
-                decision.rule.starts_with("head")
-                    ? "cosine %.3f, chance %.3f, needed %.3f"
-                    : "cosine %.3f, margin %.4f, tau %.4f",
-                static_cast<double>(best.dense),
-                static_cast<double>(decision.margin),
-                static_cast<double>(decision.threshold));
   const bool abstained = decision.outcome == route::Outcome::kAbstain;
   Row("route",
-      (abstained ? Styled("abstain", Style::kWarn)
-                 : Styled(schema::ToolId(decision.tool(best)), Style::kBold)) +
-          "  (" + numbers + ")");
+      (abstained
+           ? Styled("abstain", Style::kWarn)
+           : Styled(schema::ToolId(decision.tool(decision.candidates.front())),
+                    Style::kBold)) +
+          "  (" + GateNumbers(decision) + ")");
   Row("", Styled(decision.reason, Style::kDim));
+}
+
+// What reads may be tried on a close call; what writes is run when the router
+// is sure, or when the user says so. Servers that annotate nothing may write.
+// Empty: it may be run.
+std::string WhyNotToRun(const AskFlags& flags,
+                        const engine::AskResult& result) {
+  if (!flags.tool.empty() || flags.yes ||
+      result.decision.outcome == route::Outcome::kRoute ||
+      result.tool->annotations.read_only == true) {
+    return {};
+  }
+  return "the router isn't sure of this tool, and " +
+         std::string(result.tool->annotations.read_only.has_value()
+                         ? "it changes things"
+                         : "its server doesn't say that it only reads");
 }
 
 void PrintTier(const engine::TierReport& tier) {
@@ -249,9 +259,8 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
     if (globals.json) {
       PrintJson(object);
     } else {
-      Row("",
-          "no tool fits this question; `nexus route` shows the candidates, "
-          "--tool NAME forces one");
+      Row("", "no tool fits this question; --tool NAME forces one");
+      std::printf("\n%s", CandidateTable(result->decision).c_str());
     }
     return kExitAbstained;
   }
@@ -267,7 +276,17 @@ int Run(const GlobalOptions& globals, const AskFlags& flags) {
   }
 
   int code = result->call.valid ? kExitOk : kExitToolError;
-  if (flags.execute && result->call.valid) {
+  const std::string not_run =
+      flags.execute ? WhyNotToRun(flags, *result) : std::string();
+  if (!not_run.empty() && result->call.valid) {
+    code = kExitAbstained;
+    object["not_run"] = not_run;
+    if (show) {
+      Row("not run", Styled(not_run, Style::kBad));
+      Row("", "--yes runs it all the same, --tool NAME another one");
+      std::printf("\n%s", CandidateTable(result->decision).c_str());
+    }
+  } else if (flags.execute && result->call.valid) {
     const auto start = Clock::Monotonic().Now();
     auto called = source->catalog->Call(*result->tool, result->call.arguments,
                                         {.cancel = &Interrupted()});
@@ -349,6 +368,11 @@ void AddAskCommand(CLI::App* app, Action* action) {
   AddToolFlags(command, globals.get());
   command->add_flag("-x,--execute", flags->execute,
                     "Call the tool and show its result");
+  command
+      ->add_flag("-y,--yes", flags->yes,
+                 "Run a tool that may change things also when the router isn't "
+                 "sure that it is the right one")
+      ->needs("--execute");
   command
       ->add_flag("--answer", flags->answer,
                  "Then let the model answer in words from the result")

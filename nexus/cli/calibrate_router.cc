@@ -14,6 +14,7 @@
 #include "nexus/cli/encoder_memory.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
+#include "nexus/cli/log.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/eval/router_calibration.h"
 #include "nexus/route/router_profile.h"
@@ -27,7 +28,9 @@ struct CalibrateRouterFlags {
   eval::QueryFilter filter;
   std::vector<int> sizes = {10, 50, 250};
   double precision_percent = 98;
+  double false_routing_percent = 5;
   int depth = 10;
+  bool force = false;
   std::string cache;
   std::string out;
 };
@@ -69,6 +72,26 @@ Json FiguresJson(const eval::StageFigures& figures) {
           {"auroc", figures.auroc}};
 }
 
+Json ReachJson(const std::vector<eval::ReachPoint>& reach) {
+  Json list = Json::array();
+  for (const eval::ReachPoint& point : reach) {
+    list.push_back({{"precision", point.precision},
+                    {"route_at", point.route_at},
+                    {"auto_share", point.figures.auto_share},
+                    {"auto_precision", point.figures.auto_precision},
+                    {"false_route", point.figures.false_route}});
+  }
+  return list;
+}
+
+Json MarginJson(const eval::MarginFigures& margin) {
+  Json json = FiguresJson(margin.figures);
+  // Out of reach: no tau routes anything at the wanted precision.
+  json["tau"] =
+      margin.figures.auto_share > 0 ? Json(margin.tau) : Json(nullptr);
+  return json;
+}
+
 Json SecondLookJson(const eval::RouterCalibration& fit) {
   if (!fit.pairs.has_value()) return nullptr;
   Json json = FiguresJson(fit.pairs->figures);
@@ -96,6 +119,11 @@ Json Measured(const eval::RouterCalibration& fit,
           {"queries", fit.queries},
           {"trials", fit.trials},
           {"precision_wanted", flags.precision_percent / 100},
+          {"false_route_allowed", flags.false_routing_percent / 100},
+          {"reach", ReachJson(fit.last_reach())},
+          {"margin_rule",
+           {{"paper", MarginJson(fit.paper_margin)},
+            {"learnt", MarginJson(fit.best_margin)}}},
           {"first_look", FiguresJson(fit.figures)},
           {"weights_tried", curve},
           {"second_look", SecondLookJson(fit)}};
@@ -116,8 +144,52 @@ void PrintHead(const route::GateHead& head, const eval::StageFigures& figures) {
       100 * figures.auto_precision, 100 * figures.false_route, figures.auroc);
 }
 
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+std::vector<std::string> GateRow(std::string what,
+                                 const eval::StageFigures& figures) {
+  if (figures.auto_share <= 0) {
+    return {std::move(what), "nothing", "-", Percent(figures.false_route)};
+  }
+  return {std::move(what), Percent(figures.auto_share),
+          Percent(figures.auto_precision), Percent(figures.false_route)};
+}
+
+void PrintReach(const eval::RouterCalibration& fit,
+                const CalibrateRouterFlags& flags) {
+  std::printf(
+      "what can be had with at most %g %% of what is out of scope routed:\n",
+      flags.false_routing_percent);
+  Table table({"gate", "routed", "right", "out of scope routed"});
+  for (const eval::ReachPoint& point : fit.last_reach()) {
+    char what[48];
+    std::snprintf(what, sizeof what, "head, precision %g %%",
+                  100 * point.precision);
+    table.AddRow(GateRow(what, point.figures));
+  }
+  char tau[48];
+  std::snprintf(tau, sizeof tau, "margin, tau %.4f (the paper's)",
+                static_cast<double>(fit.paper_margin.tau));
+  table.AddRow(GateRow(tau, fit.paper_margin.figures));
+  std::snprintf(tau, sizeof tau, "margin, best tau for %g %%",
+                flags.precision_percent);
+  std::string best = tau;
+  if (fit.best_margin.figures.auto_share > 0) {
+    std::snprintf(tau, sizeof tau, ": %.4f",
+                  static_cast<double>(fit.best_margin.tau));
+    best += tau;
+  }
+  table.AddRow(GateRow(best, fit.best_margin.figures));
+  std::printf("%s", table.Render().c_str());
+}
+
 void Print(const route::RouterProfile& profile,
-           const eval::RouterCalibration& fit, const std::string& path) {
+           const eval::RouterCalibration& fit,
+           const CalibrateRouterFlags& flags) {
   std::printf(
       "%d sets, %d queries, %d trials (each over several pools, and once more "
       "without its right tool)\n",
@@ -140,8 +212,7 @@ void Print(const route::RouterProfile& profile,
     }
     PrintHead(fit.pairs->head, fit.pairs->figures);
   }
-  std::printf("profile of %s written to %s\n", profile.encoder.c_str(),
-              path.c_str());
+  PrintReach(fit, flags);
 }
 
 // Routing looks for it there, by its name alone. With a profile of another
@@ -185,6 +256,7 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   options.pool_sizes = flags.sizes;
   std::sort(options.pool_sizes.begin(), options.pool_sizes.end());
   options.precision = flags.precision_percent / 100;
+  options.false_route = flags.false_routing_percent / 100;
   options.cancel = &Interrupted();
   options.reranker = reranker->memo.get();
   options.rerank_depth = flags.depth;
@@ -224,20 +296,44 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   profile.measured = Measured(*fit, flags);
   const std::string out =
       flags.out.empty() ? route::RouterProfilePath(*path) : flags.out;
-  const Status written =
-      route::WriteRouterProfile(FileSystem::Default(), out, profile);
-  if (!written.ok()) return Fail(written);
+  // Beside the encoder it would be used from now on, and route nothing.
+  const bool reached = fit->last_figures().auto_share > 0;
+  const bool write = reached || flags.force || !flags.out.empty();
+  if (write) {
+    const Status written =
+        route::WriteRouterProfile(FileSystem::Default(), out, profile);
+    if (!written.ok()) return Fail(written);
+  }
   if (globals.json) {
     Json object = profile.measured;
     object["bm25_weight"] = profile.bm25_weight;
     object["route_at"] = profile.head.route_at;
     object["abstain_below"] = profile.head.abstain_below;
-    object["profile"] = out;
+    object["profile"] = write ? Json(out) : Json(nullptr);
     PrintJson(object);
   } else {
-    Print(profile, *fit, out);
+    Print(profile, *fit, flags);
+    if (write) {
+      std::printf("profile of %s written to %s\n", profile.encoder.c_str(),
+                  out.c_str());
+    }
   }
-  return kExitOk;
+  if (reached) return kExitOk;
+  const std::string problem =
+      "out of reach: no chance keeps a precision of " +
+      DumpJson(Json(flags.precision_percent)) + " % with at most " +
+      DumpJson(Json(flags.false_routing_percent)) +
+      " % of what is out of scope routed, so this profile routes nothing but "
+      "tools that are named";
+  if (write) {
+    Note(problem);
+    return kExitOk;
+  }
+  Log(LogLevel::kError,
+      problem +
+          "; not written: ask for less (--precision, --false-routing), or "
+          "write it all the same with --force");
+  return kExitInternal;
 }
 
 }  // namespace
@@ -278,6 +374,15 @@ void AddCalibrateRouterCommand(CLI::App* app, Action* action) {
                    "Of the routed, this share must be right, in percent")
       ->check(FiniteRange(50, 100))
       ->capture_default_str();
+  command
+      ->add_option("--false-routing", flags->false_routing_percent,
+                   "Of what is out of scope, near misses included, at most "
+                   "this share may be routed, in percent")
+      ->check(FiniteRange(0, 100))
+      ->capture_default_str();
+  command->add_flag("--force", flags->force,
+                    "Write the profile beside the encoder also when the "
+                    "precision is out of reach and it routes nothing");
   command
       ->add_option("--encoder", globals->encoder,
                    "Encoder GGUF to calibrate [the one that comes with nexus]")

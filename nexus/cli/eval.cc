@@ -81,6 +81,16 @@ Json MissesJson(const std::vector<eval::Miss>& misses) {
   return list;
 }
 
+// Of the rankings dense-fp32, dense-int8 and rrf.
+std::string BaselineName(const GlobalOptions& globals,
+                         const EvalRouteFlags& flags) {
+  return std::filesystem::path(flags.baseline_encoder.empty()
+                                   ? globals.encoder
+                                   : flags.baseline_encoder)
+      .filename()
+      .string();
+}
+
 eval::ReportText Facts(const GlobalOptions& globals,
                        const EvalRouteFlags& flags,
                        const eval::RouteStudy& study) {
@@ -103,6 +113,10 @@ eval::ReportText Facts(const GlobalOptions& globals,
           ? "encoder " + name(globals.encoder) + ", " + flags.gate + ", " +
                 (study.has_reranker ? "re-ranker set" : "no re-ranker")
           : "no encoder: words only (BM25)");
+  if (study.has_encoder) {
+    text.facts.push_back("dense baselines and rrf of " +
+                         BaselineName(globals, flags));
+  }
   if (study.has_tokens) text.context_tokens = globals.context_tokens;
   return text;
 }
@@ -123,6 +137,20 @@ Status WriteReport(const std::string& path, const eval::RouteStudy& study,
           std::filesystem::path(picture).filename().string() + ")\n");
 }
 
+// The encoder that the committed one was tuned from, where it stands beside the
+// one under test; empty: there is none, or it is the one under test.
+std::string FindUntuned(const std::string& encoder) {
+  const std::filesystem::path beside =
+      std::filesystem::path(encoder).parent_path() /
+      "all-MiniLM-L6-v2-Q8_0.gguf";
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(beside, error) ||
+      std::filesystem::equivalent(beside, encoder, error)) {
+    return {};
+  }
+  return beside.string();
+}
+
 Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
                                   EvalRouteFlags* flags_found) {
   const EvalRouteFlags& flags = *flags_found;
@@ -138,8 +166,13 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
     NEXUS_ASSIGN_OR_RETURN(
         encoder,
         LoadEncoderMemory(globals->encoder, globals->threads, flags.cache));
+    if (flags.baseline_encoder.empty()) {
+      flags_found->baseline_encoder = FindUntuned(globals->encoder);
+    }
     NEXUS_ASSIGN_OR_RETURN(
-        baseline, LoadEncoderMemory(flags.baseline_encoder, globals->threads));
+        baseline, LoadEncoderMemory(
+                      flags.baseline_encoder, globals->threads,
+                      flags.cache.empty() ? "" : flags.cache + ".baseline"));
   }
   NEXUS_ASSIGN_OR_RETURN(
       neighbour, LoadEncoderMemory(flags.neighbour_encoder, globals->threads));
@@ -186,6 +219,7 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
                                    options);
   routing.Done();
   encoder.Save();
+  baseline.Save();
   reranker.Save();
   return study;
 }
@@ -218,6 +252,9 @@ int RunRoute(GlobalOptions globals, EvalRouteFlags flags) {
   if (globals.json) {
     Json report = eval::ReportJson(*study, summaries);
     report["gate"] = flags.gate;
+    if (study->has_encoder) {
+      report["baseline_encoder"] = BaselineName(globals, flags);
+    }
     if (flags.misses > 0) report["misses"] = MissesJson(misses);
     PrintJson(report);
   } else {
@@ -313,8 +350,9 @@ void AddEvalCommand(CLI::App* app, Action* action) {
                     "No encoder: BM25 decides");
   command
       ->add_option("--baseline-encoder", flags->baseline_encoder,
-                   "Un-tuned encoder GGUF of the baselines [the one under "
-                   "test]")
+                   "Un-tuned encoder GGUF of the baselines "
+                   "[all-MiniLM-L6-v2-Q8_0.gguf beside the one under test, "
+                   "else that one]")
       ->type_name("FILE");
   AddEncoderMemoryFlags(command, globals.get(), &flags->cache);
   CLI::Option* model = command->add_option(

@@ -9,11 +9,30 @@
 
 namespace nexus::cli {
 
-std::string DecisionText(const route::RouteDecision& decision) {
-  const bool routed = decision.outcome == route::Outcome::kRoute;
-  std::string text = Styled(route::OutcomeName(decision.outcome),
-                            routed ? Style::kGood : Style::kWarn) +
-                     "  " + decision.reason + "\n\n";
+std::string GateNumbers(const route::RouteDecision& decision) {
+  const std::string& rule = decision.rule;
+  // What stands in margin and threshold depends on who decided.
+  const char* format = "cosine %.3f";
+  if (rule.starts_with("head") || rule.starts_with("pair-head")) {
+    format = "cosine %.3f, chance %.3f, needed %.3f";
+  } else if (rule.starts_with("pair-odds")) {
+    format = "cosine %.3f, log odds %.2f, needed %.2f";
+  } else if (rule == "margin" || rule == "close-call" ||
+             rule == "disagreement") {
+    format = "cosine %.3f, margin %.4f, tau %.4f";
+  } else if (rule == "bm25-margin") {
+    format = "cosine %.3f, lead in words %.3f, needed %.3f";
+  }
+  char numbers[96];
+  std::snprintf(numbers, sizeof numbers, format,
+                static_cast<double>(decision.candidates.front().dense),
+                static_cast<double>(decision.margin),
+                static_cast<double>(decision.threshold));
+  return numbers;
+}
+
+std::string CandidateTable(const route::RouteDecision& decision) {
+  if (decision.candidates.empty()) return {};
   Table table({"", "tool", "cosine", "BM25", "fused", "purpose"});
   char number[3][32];
   int rank = 0;
@@ -29,7 +48,14 @@ std::string DecisionText(const route::RouteDecision& decision) {
                   schema::ToolId(tool) + (candidate.exact_name ? " *" : ""),
                   number[0], number[1], number[2], tool.description});
   }
-  text += table.Render();
+  return table.Render();
+}
+
+std::string DecisionText(const route::RouteDecision& decision) {
+  const bool routed = decision.outcome == route::Outcome::kRoute;
+  std::string text = Styled(route::OutcomeName(decision.outcome),
+                            routed ? Style::kGood : Style::kWarn) +
+                     "  " + decision.reason + "\n\n" + CandidateTable(decision);
   char line[160];
   std::snprintf(line, sizeof line,
                 "\nembed %.1f ms, scan %.1f us, BM25 %.1f us, gate %.1f us\n",

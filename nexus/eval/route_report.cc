@@ -48,6 +48,16 @@ Json PointJson(const RouteStudy& study, const RouteSummary& s) {
                   {"labelled", RateJson(s.false_route_labelled)},
                   {"near_miss", RateJson(s.false_route_near_miss)},
                   {"traffic_precision", s.traffic_precision}};
+  if (study.has_encoder) {
+    point["margin_rule"] = {{"tau", route::GateOptions().tau},
+                            {"auto_share", s.paper_share.value},
+                            {"auto_precision", s.paper_precision.value},
+                            {"false_route", s.paper_false_route.value},
+                            {"ci95",
+                             {{"auto_share", CiJson(s.paper_share)},
+                              {"auto_precision", CiJson(s.paper_precision)},
+                              {"false_route", CiJson(s.paper_false_route)}}}};
+  }
   for (const SignalRates& signal : s.signals) {
     Json curve = Json::array();
     for (const CoveragePoint& one : signal.curve) {
@@ -163,6 +173,18 @@ std::string ReportMarkdown(const RouteStudy& study,
          s.false_route.queries > 0 ? FormatPercent(s.traffic_precision) : "-"});
   }
   out += MarkdownTable(rows);
+  if (study.has_encoder) {
+    out += "## The paper's margin rule, tau " +
+           FormatNumber("%.4f", static_cast<double>(route::GateOptions().tau)) +
+           "\n\n";
+    rows = {{"tools", "auto-routed", "precision", "falsely routed"}};
+    for (const RouteSummary& s : summaries) {
+      rows.push_back({std::to_string(s.size), Cell(s.paper_share),
+                      s.paper_share.value > 0 ? Cell(s.paper_precision) : "-",
+                      Cell(s.paper_false_route)});
+    }
+    out += MarkdownTable(rows);
+  }
   if (!summaries.back().signals.empty()) {
     out += "## Knowing when not to answer\n\n";
     rows = {{"tools", "signal", "AUROC", "false routing at 95 % recall"}};

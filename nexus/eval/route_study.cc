@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "nexus/eval/tool_effect.h"
+#include "nexus/route/router_profile.h"
 
 namespace nexus::eval {
 namespace {
@@ -180,6 +181,17 @@ Result<RouteTrial> Study::Decide(size_t query, const BuiltPool& pool) const {
   trial.reranked = decision.outcome == route::Outcome::kRerank ||
                    decision.rule.starts_with("pair-");
   NEXUS_RETURN_IF_ERROR(ReadSignals(text, pool, &trial));
+  route::RouterOptions paper = options_.router;
+  paper.gate = {};
+  paper.bm25_weight = route::kUncalibratedBm25Weight;
+  const route::Router by_margin(pool.index, models_.encoder, paper);
+  NEXUS_ASSIGN_OR_RETURN(const route::RouteDecision margin,
+                         by_margin.Route(text, {.top_k = 1}));
+  trial.paper_outcome = margin.outcome;
+  if (!margin.candidates.empty()) {
+    trial.paper_chosen =
+        pool.tools[static_cast<size_t>(margin.candidates.front().tool)];
+  }
 
   BaselineRankings::Orders orders =
       baselines_->Rank(text, scores_, pool.tools, *pool.plain_bm25);

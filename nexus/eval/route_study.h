@@ -68,6 +68,11 @@ struct RouteTrial {
   float top_score = 0;
   float lead = 0;
 
+  // What the paper's margin rule says with its own tau, whatever gate is in
+  // force; without an encoder the same as above.
+  route::Outcome paper_outcome = route::Outcome::kAbstain;
+  int paper_chosen = -1;
+
   std::array<Hits, kRankingCount> hits;  // in scope only
   // A write tool is first, and the query asked for one that only reads.
   bool read_wanted = false;

@@ -110,9 +110,12 @@ RouteSummary Summarize(const RouteStudy& study, const StudyPoint& point) {
           .push_back(&trial);
     }
   }
-  const auto right = [&](const RouteTrial& trial) {
+  const auto is_right = [&](const RouteTrial& trial, int tool) {
     const Gold& gold = study.labels.gold[static_cast<size_t>(trial.query)];
-    return !gold.several_needed() && gold.IsRight(trial.chosen);
+    return !gold.several_needed() && gold.IsRight(tool);
+  };
+  const auto right = [&](const RouteTrial& trial) {
+    return is_right(trial, trial.chosen);
   };
   const auto routed = [](const RouteTrial& trial) -> double {
     return IsRouted(trial);
@@ -151,6 +154,18 @@ RouteSummary Summarize(const RouteStudy& study, const StudyPoint& point) {
   summary.false_route = Gather(outside, routed);
   summary.false_route_labelled = Gather(labelled, routed);
   summary.false_route_near_miss = Gather(near_miss, routed);
+  const auto by_margin = [](const RouteTrial& trial) -> double {
+    return trial.paper_outcome == route::Outcome::kRoute;
+  };
+  summary.paper_share = Gather(in_scope, by_margin);
+  summary.paper_false_route = Gather(outside, by_margin);
+  RateOf paper_precision;
+  for (const RouteTrial* trial : in_scope) {
+    const double taken = by_margin(*trial);
+    paper_precision.Add(*trial, taken * is_right(*trial, trial->paper_chosen),
+                        taken);
+  }
+  summary.paper_precision = paper_precision.Get();
   const double in_routed = (1 - kOutOfScopeTraffic) * summary.auto_share.value;
   const double out_routed = kOutOfScopeTraffic * summary.false_route.value;
   if (!outside.empty() && in_routed + out_routed > 0) {

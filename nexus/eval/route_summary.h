@@ -66,6 +66,11 @@ struct RouteSummary {
   Rate false_route_labelled;  // the file's own
   Rate false_route_near_miss;
 
+  // The same three by the paper's margin rule, tau 0.0136: the baseline.
+  Rate paper_share;
+  Rate paper_precision;
+  Rate paper_false_route;
+
   Rate complete_at_5;   // queries that need several tools
   Rate several_recall;  // at 5, of these
   Rate several_routed;  // one tool was taken where several are needed

@@ -11,13 +11,18 @@
 #include "nexus/eval/route_summary.h"
 #include "nexus/eval/tool_pool.h"
 #include "nexus/route/fusion.h"
+#include "nexus/route/gate.h"
 #include "nexus/route/pair_gate.h"
+#include "nexus/route/router_profile.h"
 
 namespace nexus::eval {
 namespace {
 
 constexpr int kWeightSteps = 20;  // from 0 to 1
-constexpr double kRidge = 1e-3;   // all rows together weigh 1
+// Beside the one that is wanted: what a user might settle for.
+constexpr std::array<double, 5> kReachPrecisions = {0.98, 0.95, 0.90, 0.85,
+                                                    0.80};
+constexpr double kRidge = 1e-3;  // all rows together weigh 1
 
 // One query over one pool.
 struct Trial {
@@ -70,10 +75,20 @@ class Calibrator {
   // The second look at what the first stage neither routed nor turned away.
   Status FitPairs(const Routed& first, RouterCalibration* fit) const;
   route::GateHead FitHead(const StageRows& rows, const Routed& earlier,
-                          StageFigures* figures) const;
+                          StageFigures* figures,
+                          std::vector<ReachPoint>* reach) const;
+  // Head and figures for options_.precision, and what others would give.
   void ChooseThresholds(std::span<const double> chances, const StageRows& rows,
                         const Routed& earlier, route::GateHead* head,
-                        StageFigures* figures) const;
+                        StageFigures* figures,
+                        std::vector<ReachPoint>* reach) const;
+  // The lowest threshold that keeps the precision; or, with `fixed`, what that
+  // one gives.
+  float RouteAt(std::span<const double> chances, const StageRows& rows,
+                const Routed& earlier, double precision,
+                std::optional<double> fixed, StageFigures* figures) const;
+  void FitMargin(RouterCalibration* fit) const;
+  Status CheckBothClasses() const;
   route::SignalInput FirstSignals(const Trial& trial,
                                   const Choice& choice) const;
   void WeighTrials();
@@ -250,14 +265,19 @@ void Calibrator::WeighTrials() {
   }
 }
 
-void Calibrator::ChooseThresholds(std::span<const double> chances,
-                                  const StageRows& rows, const Routed& earlier,
-                                  route::GateHead* head,
-                                  StageFigures* figures) const {
+std::vector<size_t> FromTheSurest(std::span<const double> chances) {
   std::vector<size_t> order(chances.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  return order;
+}
+
+float Calibrator::RouteAt(std::span<const double> chances,
+                          const StageRows& rows, const Routed& earlier,
+                          double precision, std::optional<double> fixed,
+                          StageFigures* figures) const {
+  const std::vector<size_t> order = FromTheSurest(chances);
   // Nothing is routed unless the first so many keep the precision too: one
   // lucky trial is no threshold.
   const size_t fewest = std::min<size_t>(50, order.size());
@@ -278,22 +298,54 @@ void Calibrator::ChooseThresholds(std::span<const double> chances,
     figures->false_route = all_others > 0 ? astray / all_others : 0;
   };
   note();
-  head->route_at = 1;
-  double all_right = 0;
+  float route_at = 1;
   for (size_t i = 0; i < order.size(); ++i) {
     const size_t t = rows.trials[order[i]];
     const int best = rows.best[order[i]];
+    if (fixed.has_value() && chances[order[i]] < *fixed) break;
     route(t, best);
-    const bool yes = MayRoute(trials_[t], best);
-    all_right += yes ? weights_[t] : 0;
+    if (fixed.has_value()) {
+      note();
+      continue;
+    }
     // Lower than a right trial there is nothing to gain.
-    if (!yes || i + 1 < fewest || right < options_.precision * routed ||
+    if (!MayRoute(trials_[t], best) || i + 1 < fewest ||
+        right < precision * routed ||
         astray > options_.false_route * all_others) {
       continue;
     }
-    head->route_at = static_cast<float>(chances[order[i]]);
+    route_at = static_cast<float>(chances[order[i]]);
     note();
   }
+  return fixed.has_value() ? static_cast<float>(*fixed) : route_at;
+}
+
+void Calibrator::ChooseThresholds(std::span<const double> chances,
+                                  const StageRows& rows, const Routed& earlier,
+                                  route::GateHead* head, StageFigures* figures,
+                                  std::vector<ReachPoint>* reach) const {
+  head->route_at =
+      RouteAt(chances, rows, earlier, options_.precision, {}, figures);
+  std::vector<double> wanted(kReachPrecisions.begin(), kReachPrecisions.end());
+  if (std::find(wanted.begin(), wanted.end(), options_.precision) ==
+      wanted.end()) {
+    wanted.push_back(options_.precision);
+  }
+  std::sort(wanted.rbegin(), wanted.rend());
+  for (const double precision : wanted) {
+    ReachPoint& point = reach->emplace_back();
+    point.precision = precision;
+    point.figures = *figures;  // top-1 and AUROC are the same for all
+    point.route_at =
+        RouteAt(chances, rows, earlier, precision, {}, &point.figures);
+  }
+  double all_right = 0;
+  for (size_t i = 0; i < rows.trials.size(); ++i) {
+    if (MayRoute(trials_[rows.trials[i]], rows.best[i])) {
+      all_right += weights_[rows.trials[i]];
+    }
+  }
+  const std::vector<size_t> order = FromTheSurest(chances);
   double lost = 0;
   head->abstain_below = 0;
   for (size_t i = order.size(); i-- > 0;) {
@@ -305,9 +357,52 @@ void Calibrator::ChooseThresholds(std::span<const double> chances,
   }
 }
 
+void Calibrator::FitMargin(RouterCalibration* fit) const {
+  const route::GateOptions paper;
+  route::GateOptions any_lead;
+  any_lead.tau = 0;
+  StageRows rows;
+  std::vector<double> margins, right, wrong;
+  std::vector<int> best;  // [trial]
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    const Choice choice = Choose(trials_[t], route::kUncalibratedBm25Weight);
+    best.push_back(choice.best);
+    const SetScores& set = sets_[trials_[t].set];
+    const route::Candidate first = {.tool = choice.best};
+    const route::GateDecision decision =
+        route::Decide({.candidates = {&first, 1},
+                       .dense = set.dense[trials_[t].query],
+                       .bm25 = set.bm25[trials_[t].query],
+                       .scope = trials_[t].scope,
+                       .twin_class = set.index->twin_class()},
+                      any_lead);
+    if (decision.outcome != route::Outcome::kRoute) continue;
+    rows.trials.push_back(t);
+    rows.best.push_back(choice.best);
+    // A tool without a rival is routed whatever tau is.
+    margins.push_back(decision.rule == "only-tool"
+                          ? 2.0
+                          : static_cast<double>(decision.margin));
+    (MayRoute(trials_[t], choice.best) ? right : wrong)
+        .push_back(margins.back());
+  }
+  const Routed none = {.yes = std::vector<uint8_t>(trials_.size(), 0),
+                       .best = best};
+  StageFigures figures;
+  figures.top1 = MeanTop1(best);
+  figures.auroc = AreaUnderRoc(right, wrong);
+  fit->paper_margin.figures = fit->best_margin.figures = figures;
+  fit->paper_margin.tau =
+      RouteAt(margins, rows, none, 0, static_cast<double>(paper.tau),
+              &fit->paper_margin.figures);
+  fit->best_margin.tau = RouteAt(margins, rows, none, options_.precision, {},
+                                 &fit->best_margin.figures);
+}
+
 route::GateHead Calibrator::FitHead(const StageRows& rows,
                                     const Routed& earlier,
-                                    StageFigures* figures) const {
+                                    StageFigures* figures,
+                                    std::vector<ReachPoint>* reach) const {
   LogisticData data;
   data.columns = route::kGateSignalCount;
   for (size_t i = 0; i < rows.trials.size(); ++i) {
@@ -329,7 +424,7 @@ route::GateHead Calibrator::FitHead(const StageRows& rows,
     (data.yes[i] != 0 ? yes : no).push_back(chances.back());
   }
   figures->auroc = AreaUnderRoc(yes, no);
-  ChooseThresholds(chances, rows, earlier, &head, figures);
+  ChooseThresholds(chances, rows, earlier, &head, figures, reach);
   return head;
 }
 
@@ -393,7 +488,28 @@ Status Calibrator::FitPairs(const Routed& first, RouterCalibration* fit) const {
     rows.best.push_back(look.tools[best]);
     rows.signals.push_back(route::ReadPairSignals(input(look), best));
   }
-  pairs.head = FitHead(rows, first, &pairs.figures);
+  pairs.head = FitHead(rows, first, &pairs.figures, &pairs.reach);
+  return Status::Ok();
+}
+
+Status Calibrator::CheckBothClasses() const {
+  const auto in_scope =
+      std::count_if(trials_.begin(), trials_.end(),
+                    [](const Trial& trial) { return trial.in_scope; });
+  if (in_scope == 0) {
+    return InvalidArgumentError(
+        trials_.empty()
+            ? "no query has a label that its registry knows, or all name "
+              "their tool: there is nothing to learn from"
+            : "every query is out of scope, or names its tool: a gate is "
+              "learnt from right choices too");
+  }
+  if (static_cast<size_t>(in_scope) == trials_.size()) {
+    return InvalidArgumentError(
+        "nothing is out of scope: no query has an empty \"gold\", and none "
+        "could be asked without its right tool (a registry of one tool, or "
+        "queries that all need several); a gate is learnt from both kinds");
+  }
   return Status::Ok();
 }
 
@@ -404,14 +520,7 @@ Result<RouterCalibration> Calibrator::Fit() {
     fit.queries += static_cast<int>(set.labels.queries.size());
   }
   fit.trials = static_cast<int>(trials_.size());
-  const bool any_in_scope =
-      std::any_of(trials_.begin(), trials_.end(),
-                  [](const Trial& trial) { return trial.in_scope; });
-  if (!any_in_scope) {
-    return InvalidArgumentError(
-        "no query has a label that its registry knows, or all name their "
-        "tool: there is nothing to learn from");
-  }
+  NEXUS_RETURN_IF_ERROR(CheckBothClasses());
   WeighTrials();
   FitWeight(&fit);
   StageRows rows;
@@ -424,7 +533,17 @@ Result<RouterCalibration> Calibrator::Fit() {
         route::ReadSignals(FirstSignals(trials_[t], choice)));
   }
   none.best = rows.best;
-  fit.head = FitHead(rows, none, &fit.figures);
+  bool any_right = false;
+  for (size_t t = 0; t < trials_.size(); ++t) {
+    any_right = any_right || MayRoute(trials_[t], none.best[t]);
+  }
+  if (!any_right) {
+    return InvalidArgumentError(
+        "the first choice is right for none of the queries: there is no "
+        "chance to learn; are encoder, registry and labels of one kind?");
+  }
+  fit.head = FitHead(rows, none, &fit.figures, &fit.reach);
+  FitMargin(&fit);
   if (options_.reranker == nullptr) return fit;
   fit.head.abstain_below = 0;  // the second look knows better
   Routed first = none;

@@ -67,10 +67,25 @@ struct BlendPoint {
   double top1 = 0;  // mean over sets
 };
 
+// What a threshold can have: the most that may be routed at a precision.
+struct ReachPoint {
+  double precision = 0;  // that was wanted
+  float route_at = 0;
+  StageFigures figures;  // auto_share 0: out of reach
+};
+
+// The paper's rule (gate.h) over the same trials, with the weight that words
+// have where nothing is calibrated.
+struct MarginFigures {
+  float tau = 0;
+  StageFigures figures;
+};
+
 struct PairCalibration {
   float blend = 0;
   route::GateHead head;
   StageFigures figures;
+  std::vector<ReachPoint> reach;
   std::vector<BlendPoint> curve;
   int read = 0;  // trials that came to the second look
 };
@@ -79,14 +94,26 @@ struct RouterCalibration {
   float bm25_weight = 0;
   route::GateHead head;
   StageFigures figures;
+  std::vector<ReachPoint> reach;  // at several precisions, highest first
+  MarginFigures paper_margin;     // at the paper's tau
+  MarginFigures best_margin;      // at the tau that keeps what was wanted
   std::optional<PairCalibration> pairs;
   std::vector<WeightPoint> curve;
   int sets = 0;
   int queries = 0;
   int trials = 0;
+
+  // Of all looks together.
+  const StageFigures& last_figures() const {
+    return pairs.has_value() ? pairs->figures : figures;
+  }
+  const std::vector<ReachPoint>& last_reach() const {
+    return pairs.has_value() ? pairs->reach : reach;
+  }
 };
 
-// kInvalidArgument: nothing to learn from. kCancelled. Errors of the encoder.
+// kInvalidArgument: nothing to learn from, or nothing to tell it from.
+// kCancelled. Errors of the encoder.
 Result<RouterCalibration> CalibrateRouter(
     std::vector<CalibrationSet> sets, llm::Embedder* encoder,
     const RouterCalibrationOptions& options = {});

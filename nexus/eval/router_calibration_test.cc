@@ -125,6 +125,86 @@ TEST(CalibrateRouterTest, IsTheSameEachTime) {
   EXPECT_EQ(a.head.route_at, b.head.route_at);
 }
 
+TEST(CalibrateRouterTest, SaysWhatOtherPrecisionsWouldReach) {
+  route::FakeEmbedder encoder;
+  // Every fifth label is wrong: 98 % is out of reach, 60 % isn't.
+  CalibrationSet set = Set(true);
+  for (size_t i = 0; i < 20; i += 5) {
+    set.queries[i].gold = set.queries[i + 1].gold;
+  }
+  RouterCalibrationOptions options;
+  options.pool_sizes = {5, 10};
+  options.precision = 0.98;
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration none,
+                       CalibrateRouter({set}, &encoder, options));
+  EXPECT_EQ(none.last_figures().auto_share, 0);
+  EXPECT_EQ(none.head.route_at, 1);
+  ASSERT_EQ(none.reach.size(), 5U);
+  EXPECT_EQ(none.reach.front().precision, 0.98);
+  for (size_t i = 1; i < none.reach.size(); ++i) {
+    EXPECT_GE(none.reach[i].figures.auto_share,
+              none.reach[i - 1].figures.auto_share);
+    EXPECT_LE(none.reach[i].figures.false_route, options.false_route);
+  }
+  // A user who wants less has that line too, and routes something.
+  options.precision = 0.6;
+  options.false_route = 1;
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration some,
+                       CalibrateRouter({set}, &encoder, options));
+  ASSERT_EQ(some.reach.size(), 6U);
+  EXPECT_EQ(some.reach.back().precision, 0.6);
+  EXPECT_EQ(some.reach.back().figures.auto_share, some.figures.auto_share);
+  EXPECT_EQ(some.reach.back().route_at, some.head.route_at);
+  EXPECT_GT(some.figures.auto_share, 0.5);
+  EXPECT_GE(some.figures.auto_precision, 0.6);
+  // More false routing allowed, no less routed.
+  options.false_route = 0;
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration strict,
+                       CalibrateRouter({set}, &encoder, options));
+  EXPECT_LE(strict.figures.auto_share, some.figures.auto_share);
+  EXPECT_EQ(strict.figures.false_route, 0);
+}
+
+TEST(CalibrateRouterTest, MeasuresThePapersMarginAndTheBestOne) {
+  route::FakeEmbedder encoder;
+  RouterCalibrationOptions options;
+  options.pool_sizes = {5, 10};
+  ASSERT_OK_AND_ASSIGN(const RouterCalibration fit,
+                       CalibrateRouter({Set(true)}, &encoder, options));
+  EXPECT_FLOAT_EQ(fit.paper_margin.tau, 0.0136F);
+  EXPECT_DOUBLE_EQ(fit.paper_margin.figures.top1, 1);
+  EXPECT_GT(fit.paper_margin.figures.auto_share, 0.8);
+  EXPECT_GT(fit.best_margin.figures.auto_share, 0);
+  EXPECT_GE(fit.best_margin.figures.auto_precision, options.precision);
+  EXPECT_LE(fit.best_margin.figures.false_route, options.false_route);
+}
+
+TEST(CalibrateRouterTest, RefusesASingleClass) {
+  route::FakeEmbedder encoder;
+  const auto message = [&](CalibrationSet set) {
+    const Status status = CalibrateRouter({set}, &encoder).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  CalibrationSet outside = Set(true);
+  outside.queries.erase(outside.queries.begin(), outside.queries.begin() + 20);
+  EXPECT_NE(message(outside).find("every query is out of scope"),
+            std::string::npos);
+  // One tool: without it nothing is left to ask about.
+  CalibrationSet inside = Set(false);
+  inside.tools.resize(1);
+  inside.queries.resize(1);
+  EXPECT_NE(message(inside).find("nothing is out of scope"), std::string::npos);
+  CalibrationSet wrong = Set(true);
+  for (LabelledQuery& query : wrong.queries) {
+    if (!query.gold.empty()) query.gold = {"tool_wordt"};
+  }
+  wrong.queries.erase(wrong.queries.begin() + 19);
+  EXPECT_NE(message(wrong).find("right for none"), std::string::npos);
+  // Near misses make both classes of queries that are all in scope.
+  EXPECT_OK(CalibrateRouter({Set(false)}, &encoder).status());
+}
+
 TEST(CalibrateRouterTest, SaysWhenThereIsNothingToLearnFrom) {
   route::FakeEmbedder encoder;
   EXPECT_EQ(CalibrateRouter({}, &encoder).status().code(),

@@ -28,6 +28,10 @@ bool IsFunctionWord(const std::string& word) {
   return kWords->contains(word);
 }
 
+// Korean words are read in overlapping pairs of syllables: a noun is found
+// whatever particle follows it without a space.
+constexpr size_t kHangulBytes = 3;
+
 // Distinct words in order of first appearance.
 std::vector<std::string> QueryTerms(std::string_view query,
                                     bool drop_function_words) {
@@ -65,6 +69,8 @@ std::vector<std::string> SplitWords(std::string_view text) {
         previous == CharacterClass::kIdeograph ||
         (kind == CharacterClass::kDigit) !=
             (previous == CharacterClass::kDigit) ||
+        (kind == CharacterClass::kHangul) !=
+            (previous == CharacterClass::kHangul) ||
         (kind == CharacterClass::kUpper &&
          previous == CharacterClass::kLower)) {
       flush();
@@ -79,6 +85,10 @@ std::vector<std::string> SplitWords(std::string_view text) {
     }
     previous = kind;
     if (kind == CharacterClass::kSeparator) continue;
+    if (kind == CharacterClass::kHangul && word.size() == 2 * kHangulBytes) {
+      words.push_back(word);
+      word.erase(0, kHangulBytes);
+    }
     const size_t before = word.size();
     AppendUtf8(FoldCase(c.value), &word);
     last_character_bytes = word.size() - before;

@@ -44,6 +44,14 @@ TEST(SplitWordsTest, MakesEachIdeographAWord) {
               ElementsAre("搜", "索", "file", "网"));
 }
 
+TEST(SplitWordsTest, ReadsKoreanInPairsOfSyllables) {
+  EXPECT_THAT(SplitWords("비밀번호를 눈"),
+              ElementsAre("비밀", "밀번", "번호", "호를", "눈"));
+  // What is in Latin letters is a word of its own, whatever follows.
+  EXPECT_THAT(SplitWords("GitHub에서 3개"),
+              ElementsAre("git", "hub", "에서", "3", "개"));
+}
+
 TEST(SplitWordsTest, TakesBrokenUtf8AsASeparator) {
   EXPECT_THAT(SplitWords("ab\xFF"
                          "cd\xE6\x90"),

@@ -31,7 +31,7 @@ size_t RunEnd(std::string_view text, size_t begin) {
 }
 
 // Whether the character that starts (or ends) at the border of a match would go
-// on with the same word.
+// on with the same word. Korean particles follow a name without a space.
 bool IsWordCharacter(char32_t c) {
   if (c == '_') return true;
   const CharacterClass kind = Classify(c);
@@ -79,6 +79,7 @@ bool LooksLikeIdentifier(std::string_view name) {
         if (i > 0) return true;
         break;
       case CharacterClass::kIdeograph:
+      case CharacterClass::kHangul:
         ++ideographs;
         break;
       case CharacterClass::kLower:

@@ -50,6 +50,13 @@ TEST(NameIndexTest, FindsIdentifiersAsWholeWords) {
   EXPECT_THAT(Found(index, "create issue"), IsEmpty());
 }
 
+TEST(NameIndexTest, FindsANameBeforeAKoreanParticle) {
+  const NameIndex index = IndexOf({"create_issue", "날씨예보조회"});
+  EXPECT_THAT(Found(index, "create_issue를 호출해 줘"), ElementsAre("0"));
+  EXPECT_THAT(Found(index, "날씨예보조회로 알려 줘"), ElementsAre("1"));
+  EXPECT_THAT(Found(index, "날씨 알려 줘"), IsEmpty());
+}
+
 TEST(NameIndexTest, TakesOtherCaseButPrefersItsOwn) {
   const NameIndex index = IndexOf({"getURL", "getUrl"});
   EXPECT_THAT(Found(index, "call getUrl"), ElementsAre("1"));

@@ -56,6 +56,52 @@ RowOfKey RowsByKey(const Slb& slb) {
   return rows;
 }
 
+struct EmbeddedBatch {
+  std::vector<std::vector<float>> vectors;  // empty where there is a problem
+  std::vector<Status> problems;
+};
+
+// A vector that isn't finite, or a text without tokens; anything else (memory,
+// files, an interrupt) would meet the next text too.
+bool IsAboutOneText(const Status& problem) {
+  return problem.ok() || problem.code() == StatusCode::kInternal ||
+         problem.code() == StatusCode::kInvalidArgument;
+}
+
+// An encoder refuses a whole batch for one of its texts, and doesn't say which:
+// they are asked for one by one then.
+Result<EmbeddedBatch> EmbedBatch(llm::Embedder& embedder,
+                                 std::span<const std::string> texts) {
+  EmbeddedBatch batch;
+  batch.problems.resize(texts.size());
+  auto together = embedder.Embed(texts, llm::TextRole::kDocument);
+  if (together.ok()) {
+    if (together->size() != texts.size()) {
+      return InternalError("the encoder gave " +
+                           std::to_string(together->size()) + " vectors for " +
+                           std::to_string(texts.size()) + " texts");
+    }
+    batch.vectors = std::move(together).value();
+    return batch;
+  }
+  batch.vectors.resize(texts.size());
+  if (texts.size() == 1 || !IsAboutOneText(together.status())) {
+    batch.problems.front() = together.status();
+    return batch;
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto alone = embedder.Embed(texts.subspan(i, 1), llm::TextRole::kDocument);
+    if (!alone.ok()) {
+      batch.problems[i] = alone.status();
+      // The rest would fail alike.
+      if (!IsAboutOneText(alone.status())) break;
+    } else if (alone->size() == 1) {
+      batch.vectors[i] = std::move(alone->front());
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
 ToolIndex::ToolIndex(std::vector<schema::ToolSchema> tools,
@@ -128,6 +174,7 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
   }
 
   size_t saved_at = 0;
+  bool any_usable = cached_count_ > 0;
   const size_t batch_size =
       static_cast<size_t>(std::max(options.batch_texts, 1));
   for (size_t begin = 0; begin < missing.size(); begin += batch_size) {
@@ -136,27 +183,34 @@ Status ToolIndex::EmbedTools(llm::Embedder& embedder,
     for (size_t m = begin; m < end; ++m) {
       batch.push_back(search_texts_[missing[m]]);
     }
-    Result<std::vector<std::vector<float>>> vectors =
-        embedder.Embed(batch, llm::TextRole::kDocument);
-    if (!vectors.ok()) {
+    Result<EmbeddedBatch> done = EmbedBatch(embedder, batch);
+    if (!done.ok()) {
       SaveCache(fs, known, fingerprint, options);
-      return vectors.status().WithContext(
-          "embedding tool '" + schema::ToolId(tools_[missing[begin]]) + "'");
+      return done.status();
     }
-    if (vectors->size() != batch.size()) {
-      return InternalError("the encoder gave " +
-                           std::to_string(vectors->size()) + " vectors for " +
-                           std::to_string(batch.size()) + " texts");
-    }
+    Status none;
     for (size_t m = begin; m < end; ++m) {
-      const size_t tool = missing[m];
-      known_rows[keys[tool]] = known.row_count();
-      if (!known.Append(keys[tool], (*vectors)[m - begin])) {
-        warnings_.push_back("tool '" + schema::ToolId(tools_[tool]) +
-                            "': the encoder gave no usable vector; it is found "
-                            "by words only");
+      const std::string id = schema::ToolId(tools_[missing[m]]);
+      const Status& problem = done->problems[m - begin];
+      known_rows[keys[missing[m]]] = known.row_count();
+      if (known.Append(keys[missing[m]], done->vectors[m - begin])) {
+        any_usable = true;
+        continue;
       }
+      if (none.ok()) none = problem.WithContext("embedding tool '" + id + "'");
+      if (IsAboutOneText(problem)) {
+        warnings_.push_back(
+            "tool '" + id +
+            "': the encoder gave no usable vector; it is found by words only" +
+            (problem.ok() ? "" : " (" + problem.message() + ")"));
+        continue;
+      }
+      SaveCache(fs, known, fingerprint, options);
+      return problem.WithContext("embedding tool '" + id + "'");
     }
+    // One tool may be without a vector; an encoder that gives none at all is
+    // broken, and that must not pass for a choice of words.
+    if (!any_usable && !none.ok()) return none;
     embedded_count_ += static_cast<int>(end - begin);
     if (end - saved_at >= kSaveEveryTexts && end < missing.size()) {
       SaveCache(fs, known, fingerprint, options);

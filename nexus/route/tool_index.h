@@ -43,9 +43,10 @@ struct ToolIndexOptions {
 class ToolIndex {
  public:
   // `embedder` null: BM25 only. It is used during the call only. An empty
-  // registry is fine. Errors are the encoder's own; a vector that isn't finite
-  // costs that tool its dense score, with a line in warnings(), and isn't
-  // cached. A cache that can't be written is a warning too.
+  // registry is fine. Errors are the encoder's own; a text that it can't embed
+  // (a vector that isn't finite) costs that tool its dense score, with a line
+  // in warnings(), and isn't cached; an encoder that can embed none is an
+  // error. A cache that can't be written is a warning too.
   static Result<std::shared_ptr<const ToolIndex>> Build(
       std::vector<schema::ToolSchema> tools, llm::Embedder* embedder,
       const ToolIndexOptions& options = {});

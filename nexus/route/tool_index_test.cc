@@ -14,6 +14,7 @@
 namespace nexus::route {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -124,6 +125,50 @@ TEST_F(ToolIndexTest, ANanCostsOneToolItsVectorAndIsntCached) {
   ASSERT_OK_AND_ASSIGN(const auto again, Build(SomeTools()));
   EXPECT_EQ(again->embedded_count(), 1);
   EXPECT_TRUE(again->slb()->usable(1));
+}
+
+TEST_F(ToolIndexTest, ARefusedTextCostsOneToolItsVectorAndNoneOfItsBatch) {
+  embedder_.refuse = [](const std::string& text) {
+    return text.find("mail") != std::string::npos;
+  };
+  ASSERT_OK_AND_ASSIGN(const auto index, Build(SomeTools()));
+  EXPECT_TRUE(index->slb()->usable(0));
+  EXPECT_FALSE(index->slb()->usable(1));
+  EXPECT_TRUE(index->slb()->usable(2));
+  EXPECT_THAT(index->warnings(), ElementsAre(AllOf(HasSubstr("send_mail"),
+                                                   HasSubstr("not a number"))));
+  // A tool that comes later, alone in its batch, is no different.
+  auto more = SomeTools();
+  more.push_back(Tool("read_mail", "Reads a mail."));
+  ASSERT_OK_AND_ASSIGN(const auto grown, Build(more));
+  EXPECT_FALSE(grown->slb()->usable(3));
+  embedder_.refuse = nullptr;
+  ASSERT_OK_AND_ASSIGN(const auto again, Build(more));
+  EXPECT_EQ(again->embedded_count(), 2);
+  EXPECT_TRUE(again->slb()->usable(1));
+}
+
+TEST_F(ToolIndexTest, AnErrorInTheMiddleOfABatchNamesItsTool) {
+  int calls = 0;
+  embedder_.refuse = [&](const std::string& text) {
+    // Refused together; alone the first is fine, then the encoder is gone.
+    if (text.find("mail") != std::string::npos && ++calls > 1) {
+      embedder_.error = IoError("gone");
+    }
+    return text.find("mail") != std::string::npos;
+  };
+  const Status status =
+      Build({Tool("a", "One."), Tool("b", "A mail."), Tool("c", "Three.")})
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kIoError);
+  EXPECT_THAT(status.message(), HasSubstr("'c'"));
+}
+
+TEST_F(ToolIndexTest, AnEncoderThatRefusesEveryTextIsAnError) {
+  embedder_.refuse = [](const std::string&) { return true; };
+  const Status status = Build(SomeTools()).status();
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("read_file"));
 }
 
 TEST_F(ToolIndexTest, AnEncodersErrorNamesTheTool) {

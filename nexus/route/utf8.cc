@@ -114,6 +114,7 @@ CharacterClass Classify(char32_t value) {
       (value >= 0x0E00 && value <= 0x0EFF)) {  // Thai, Lao
     return CharacterClass::kIdeograph;
   }
+  if (value >= 0xAC00 && value <= 0xD7A3) return CharacterClass::kHangul;
   return FoldCase(value) != value ? CharacterClass::kUpper
                                   : CharacterClass::kLower;
 }

@@ -32,6 +32,7 @@ enum class CharacterClass {
   kUpper,
   kDigit,
   kIdeograph,  // of a script that doesn't mark words: Chinese, Japanese, Thai
+  kHangul,  // a Korean syllable: words are marked, but particles stick to them
 };
 CharacterClass Classify(char32_t value);
 

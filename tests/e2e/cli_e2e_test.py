@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -281,6 +282,96 @@ class SpliceTest(CliTest):
         self.assertGreater(bench["ratio"]["exact_prefix"], 1.5)
         self.assertLess(bench["kl_mean"], 0.5)
         self.assertGreater(bench["top1"], 0.5)
+
+
+# An MCP server of three tools, one of which only reads; writes down what is called.
+GATE_SERVER = """
+import json, sys
+def tool(name, text, hints):
+    return {"name": name, "description": text, "annotations": hints, "inputSchema": {
+        "type": "object", "properties": {"gate": {"type": "string",
+        "enum": ["north", "south"]}}, "required": ["gate"]}}
+TOOLS = [tool("open_gate", "Opens a gate of the yard.", {"readOnlyHint": False}),
+         tool("shut_gate", "Shuts a gate of the yard.", {}),
+         tool("watch_gate", "Shows the camera of a gate of the yard.",
+              {"readOnlyHint": True})]
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"],
+                  "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "gates", "version": "1"}}
+    elif asked["method"] == "tools/list":
+        result = {"tools": TOOLS}
+    elif asked["method"] == "tools/call":
+        with open(sys.argv[1], "a") as log:
+            log.write(asked["params"]["name"] + "\\n")
+        result = {"content": [{"type": "text", "text": "done"}]}
+    else:
+        result = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+class CloseCallTest(CliTest):
+    """What may change things is run only when it is clear that it is meant."""
+
+    def setUp(self):
+        super().setUp()
+        script, self.log = self.dir / "gates.py", self.dir / "called"
+        script.write_text(GATE_SERVER)
+        self.mcp = self.dir / "gates.mcp.json"
+        self.mcp.write_text(json.dumps({"mcpServers": {"gates": {
+            "command": sys.executable, "args": [str(script), str(self.log)]}}}))
+
+    def ask(self, question, *more, code=0, json_too=True):
+        # No margin reaches a tau of 1: every question is a close call.
+        args = ("ask", question, "--mcp", self.mcp, "--model", SMALL, "--store",
+                self.store, "--execute", "--no-learn", "--tau", 1, *more)
+        if json_too:
+            return self.json(*args, code=code)
+        return self.run_nexus(*args, code=code).stdout
+
+    def called(self):
+        return self.log.read_text().split() if self.log.exists() else []
+
+    def test_a_tool_that_may_write_is_not_run_on_a_close_call(self):
+        asked = self.ask("Open the north gate", code=7)
+        self.assertEqual(asked["route"]["outcome"], "re-rank")
+        self.assertEqual(asked["tool"], "gates/open_gate")
+        self.assertTrue(asked["call"]["valid"])
+        self.assertIn("changes things", asked["not_run"])
+        self.assertNotIn("result", asked)
+        shown = self.ask("Shut the south gate", code=7, json_too=False)
+        self.assertIn("doesn't say that it only reads", shown)
+        self.assertIn("--yes", shown)
+        for tool in ("open_gate", "shut_gate", "watch_gate"):
+            self.assertIn(tool, shown)
+        self.assertEqual(self.called(), [])
+
+    def test_it_is_run_when_the_user_says_so_or_it_only_reads(self):
+        self.assertEqual(self.ask("Open the north gate", "--yes")["result"]["text"],
+                         "done")
+        self.ask("Open the north gate", "--tool", "shut_gate")
+        self.ask("Use open_gate on the north gate")
+        watched = self.ask("Show me the camera of the south gate")
+        self.assertEqual(watched["route"]["outcome"], "re-rank")
+        self.assertEqual(self.called(),
+                         ["open_gate", "shut_gate", "open_gate", "watch_gate"])
+
+    def test_two_names_are_no_choice(self):
+        asked = self.ask("First open_gate, then shut_gate, both north", code=7)
+        self.assertEqual(asked["route"]["rule"], "exact-names")
+        self.assertEqual(self.called(), [])
+
+    def test_an_abstention_shows_the_candidates_too(self):
+        shown = self.ask("What is the share price of Siemens?", code=7,
+                         json_too=False)
+        self.assertIn("no tool fits", shown)
+        self.assertIn("open_gate", shown)
+        self.assertEqual(self.called(), [])
 
 
 class WrongInputTest(CliTest):

@@ -27,6 +27,9 @@ class FakeEmbedder : public llm::Embedder {
   Result<std::vector<std::vector<float>>> Embed(
       std::span<const std::string> texts, llm::TextRole) override {
     if (!error.ok()) return error;
+    for (const std::string& text : texts) {
+      if (refuse && refuse(text)) return InternalError("not a number");
+    }
     std::vector<std::vector<float>> vectors;
     for (const std::string& text : texts) {
       embedded.push_back(text);
@@ -40,7 +43,9 @@ class FakeEmbedder : public llm::Embedder {
 
   Status error;                                         // returned when not ok
   std::function<bool(const std::string& text)> poison;  // gets a NaN
-  std::vector<std::string> embedded;                    // texts, in order
+  // Fails the whole batch that such a text is in, as encoders in GGUF do.
+  std::function<bool(const std::string& text)> refuse;
+  std::vector<std::string> embedded;  // texts, in order
 
  private:
   std::vector<float> Vector(const std::string& text) const {
