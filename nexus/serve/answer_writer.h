@@ -40,11 +40,15 @@ class AnswerWriter {
  private:
   // The next event; kFailed when the time is up or the client has gone.
   ChatEvent Next();
+  // Cancels the work if nobody waits for it any more. Now and then only: it
+  // asks the socket.
+  void Look();
 
   const std::unique_ptr<AnswerFormat> format_;
   const ChatService::Accepted accepted_;
   const Options options_;
   std::optional<ChatEvent> first_;
+  std::chrono::steady_clock::time_point next_look_;
   bool ended_ = false;
 };
 
