@@ -96,6 +96,12 @@ struct HttpServerOptions {
   // but for these paths.
   std::string bearer_token;
   std::vector<std::string> open_paths;
+  // Pages of other sites that may send requests and read the answers, as
+  // OriginRules has them: CheckOrigin of each is ok.
+  std::vector<std::string> allowed_origins;
+  // Pages of the host that a request names in its Host header may send it, too.
+  // Only together with a token: see OriginRules.
+  bool own_host_pages = false;
   // Body of the answers that are made here (400, 401, 403, 404, 413, ...).
   std::function<std::string(int status, std::string_view message)> error_body;
   // Called once the answer's last byte is out, on the request's thread. Not for
@@ -136,9 +142,6 @@ class HttpServer {
 
   std::unique_ptr<Impl> impl_;
 };
-
-// "127.0.0.1", "::1", "localhost".
-bool IsLoopback(std::string_view host);
 
 }  // namespace nexus::net
 

@@ -270,14 +270,70 @@ TEST(HttpServerTest, RefusesPagesOfOtherSites) {
   EXPECT_EQ(status("http://127.evil.example"), 403);
 }
 
-TEST(HttpServerTest, LoopbackIsAnAddressAndNoNameThatLooksLikeOne) {
-  for (const char* host : {"localhost", "::1", "127.0.0.1", "127.1.2.3"}) {
-    EXPECT_TRUE(IsLoopback(host)) << host;
-  }
-  for (const char* host :
-       {"", "127.", "127.evil.example", "127.0.0.1.evil.example", "128.0.0.1",
-        "0.0.0.0", "::", "localhost.evil.example"}) {
-    EXPECT_FALSE(IsLoopback(host)) << host;
+TEST(HttpServerTest, APageOfItsOwnHostNeedsTheTokenToBeAdmitted) {
+  const auto status = [](const HttpServerOptions& options) {
+    const auto server = StartServer(options, Echo);
+    const auto response =
+        Send(*server, {.method = Method::kPost,
+                       .headers = {{"Origin", "https://nexus.example"},
+                                   {"Host", "nexus.example"},
+                                   {"Authorization", "Bearer s3cret"}}});
+    return response.ok() ? response->status : -1;
+  };
+  EXPECT_EQ(status({.bearer_token = "s3cret", .own_host_pages = true}), 200);
+  EXPECT_EQ(status({.bearer_token = "other", .own_host_pages = true}), 401);
+  EXPECT_EQ(status({.own_host_pages = true}), 403);
+  EXPECT_EQ(status({.bearer_token = "s3cret"}), 403);
+}
+
+TEST(HttpServerTest, AnAllowedOriginIsToldSoWithEveryAnswer) {
+  constexpr char kApp[] = "https://app.example";
+  const auto server =
+      StartServer({.bearer_token = "s3cret", .allowed_origins = {kApp}}, Echo);
+  const auto ask = [&](const std::string& origin, const std::string& auth) {
+    auto response = Send(
+        *server,
+        {.method = Method::kPost,
+         .headers = {{"Origin", origin}, {"Authorization", "Bearer " + auth}}});
+    NEXUS_CHECK(response.ok());
+    return *std::move(response);
+  };
+  const HttpResponse answer = ask(kApp, "s3cret");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.headers.at("access-control-allow-origin"), kApp);
+  // So that the page can show what was wrong.
+  const HttpResponse refused = ask(kApp, "wrong");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.headers.at("access-control-allow-origin"), kApp);
+  const HttpResponse foreign = ask("https://evil.example", "s3cret");
+  EXPECT_EQ(foreign.status, 403);
+  EXPECT_EQ(foreign.headers.count("access-control-allow-origin"), 0U);
+}
+
+TEST(HttpServerTest, AnswersPreflightsOfAllowedOriginsOnly) {
+  const auto server = StartServer(
+      {.bearer_token = "s3cret", .allowed_origins = {"https://app.example"}},
+      Echo);
+  const auto preflight = [&](const std::string& origin) {
+    RawClient client(server->port());
+    client.Send("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: " +
+                origin +
+                "\r\nAccess-Control-Request-Method: POST\r\n"
+                "Access-Control-Request-Headers: authorization,x-nexus\r\n"
+                "Connection: close\r\n\r\n");
+    return client.Read();
+  };
+  const std::string allowed = preflight("https://app.example");
+  EXPECT_THAT(allowed, StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Origin: "
+                                 "https://app.example\r\n"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Headers: "
+                                 "authorization,x-nexus\r\n"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Methods: "));
+  for (const char* origin : {"https://evil.example", "http://localhost:3000"}) {
+    const std::string other = preflight(origin);
+    EXPECT_THAT(other, StartsWith("HTTP/1.1 40")) << origin;
+    EXPECT_THAT(other, testing::Not(HasSubstr("Access-Control"))) << origin;
   }
 }
 

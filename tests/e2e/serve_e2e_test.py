@@ -384,6 +384,34 @@ class ServeStartTest(unittest.TestCase):
         finally:
             self.assertEqual(server.stop(), 0)
 
+    def test_pages_of_its_own_host_and_of_listed_origins_may_ask(self):
+        app = "https://app.example"
+        server = Server("--allow-origin", app, env={"NEXUS_API_KEY": "s3cret"})
+
+        def ask(origin, host, method="POST", **headers):
+            status, answered, _ = server.request(
+                method, "/v1/nexus/route", {"query": "convert", "tools": TOOLS},
+                {"Origin": origin, "Host": host, "Authorization": "Bearer s3cret",
+                 **headers})
+            return status, answered["Access-Control-Allow-Origin"]
+
+        try:
+            # The server's page on a phone in the network, and behind a TLS proxy.
+            self.assertEqual(ask("http://192.168.1.7:8080", "192.168.1.7:8080"),
+                             (200, None))
+            self.assertEqual(ask("https://nexus.example", "nexus.example"), (200, None))
+            self.assertEqual(ask("https://evil.example", "nexus.example"), (403, None))
+            self.assertEqual(ask(app, "nexus.example"), (200, app))
+            self.assertEqual(
+                ask(app, "nexus.example", "OPTIONS", **{
+                    "Access-Control-Request-Method": "POST", "Authorization": ""}),
+                (204, app))
+        finally:
+            self.assertEqual(server.stop(), 0)
+        wrong = self.run_serve("--allow-origin", "*")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("--allow-origin", wrong.stderr)
+
     def test_sigterm_lets_requests_end(self):
         server = Server()
         answers = []
