@@ -30,6 +30,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using ServeConnection = std::function<void(UniqueFd)>;
 
+// Who is refused is waited for, so that the answer arrives: a second at most,
+// a round trip as a rule.
+constexpr size_t kRefusalThreads = 4;
+constexpr char kTooMany[] = "too many requests at once; try again";
+
 // Neither content nor length of the token shows in the time this takes.
 bool HasToken(const httplib::Request& request, const Sha256Digest& wanted) {
   constexpr std::string_view kBearer = "Bearer ";
@@ -149,6 +154,7 @@ struct HttpServer::Impl {
   // Behind everything that its threads use.
   RawServer raw;
   WorkerPool pool;
+  WorkerPool refusals{kRefusalThreads};
   ConnectionParker parker;
   std::thread acceptor;
   int port = 0;
@@ -167,14 +173,19 @@ struct HttpServer::Impl {
   }
 
   // An answer without cpp-httplib: nothing of the request was read.
+  std::string Refusal(int status, std::string_view message) const {
+    const std::string body = ErrorBody(status, message);
+    return "HTTP/1.1 " + std::to_string(status) + " " +
+           httplib::status_message(status) +
+           "\r\nContent-Type: application/json\r\nContent-Length: " +
+           std::to_string(body.size()) +
+           (status == 503 ? "\r\nRetry-After: 1" : "") +
+           "\r\nConnection: close\r\n\r\n" + body;
+  }
+
   void Refuse(std::unique_ptr<Connection> connection, int status,
               std::string_view message) {
-    const std::string body = ErrorBody(status, message);
-    const std::string text =
-        "HTTP/1.1 " + std::to_string(status) + " " +
-        httplib::status_message(status) +
-        "\r\nContent-Type: application/json\r\nContent-Length: " +
-        std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+    const std::string text = Refusal(status, message);
     ConnectionStream stream({.fd = connection->fd.get(),
                              .peer = {},
                              .write_timeout = milliseconds(1000)});
@@ -206,8 +217,22 @@ struct HttpServer::Impl {
       mine = Serve(std::move(mine), fd);
       if (mine != nullptr) parker.Add(std::move(mine));
     };
-    // Without a word when there is no thread to say it: those have work.
-    if (!full && !pool.Start(std::move(task))) Leave(shared->fd.get());
+    if (!full) {
+      if (pool.Start(std::move(task))) return;
+      Leave(shared->fd.get());
+    }
+    if (stopping) return;
+    const auto refuse = [this, shared] {
+      Refuse(std::make_unique<Connection>(std::move(*shared)), 503, kTooMany);
+    };
+    if (refusals.Start(refuse)) return;
+    // Of a flood some lose the answer, when more of their request comes: this
+    // thread must not wait for that.
+    const std::string text = Refusal(503, kTooMany);
+    [[maybe_unused]] const ssize_t sent =
+        ::send(shared->fd.get(), text.data(), text.size(),
+               MSG_DONTWAIT | MSG_NOSIGNAL);
+    DropReceived(shared->fd.get());
   }
 
   void Leave(int fd) {
@@ -470,6 +495,7 @@ size_t HttpServer::Stop(int drain_ms) {
   impl.raw.stop();
   impl.acceptor.join();
   impl.pool.Shutdown();
+  impl.refusals.Shutdown();
   return left;
 }
 

@@ -81,7 +81,7 @@ struct HttpServerOptions {
   // closed at once.
   size_t max_connections = 4096;
   // Requests that are read, answered or wait for their answer at once: a thread
-  // each. The connections of more are closed.
+  // each. More get 503, and on_answered isn't called for them.
   size_t max_active = 256;
   int max_requests_per_connection = 10000;
   // From a request's first byte to the end of its headers, and from there to

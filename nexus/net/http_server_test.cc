@@ -535,6 +535,50 @@ TEST(HttpServerTest, ClosesConnectionsOverTheLimit) {
   EXPECT_EQ(third.Read(), "");
 }
 
+TEST(HttpServerTest, SaysThatThereAreTooManyRequestsAtOnce) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> at_work{0};
+  const auto server = StartServer(
+      {.max_active = 2,
+       .error_body =
+           [](int status, std::string_view message) {
+             return std::to_string(status) + ": " + std::string(message);
+           }},
+      [&](const ServerRequest&) {
+        ++at_work;
+        released.wait();
+        return ServerResponse{.body = "done"};
+      });
+  constexpr char kRequest[] =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody";
+  RawClient first(server->port());
+  RawClient second(server->port());
+  first.Send(kRequest);
+  second.Send(kRequest);
+  while (at_work < 2) std::this_thread::sleep_for(milliseconds(1));
+
+  // More than there are threads to refuse them.
+  std::vector<std::unique_ptr<RawClient>> more;
+  for (int i = 0; i < 32; ++i) {
+    more.push_back(std::make_unique<RawClient>(server->port()));
+    more.back()->Send(kRequest);
+  }
+  for (const auto& client : more) {
+    const std::string answer = client->Read();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("Retry-After: 1\r\n"));
+    EXPECT_THAT(answer, HasSubstr("503: too many requests at once"));
+  }
+  more.clear();
+  release.set_value();
+  EXPECT_THAT(first.Read("done"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(second.Read("done"), StartsWith("HTTP/1.1 200"));
+  RawClient after(server->port());
+  after.Send(kRequest);
+  EXPECT_THAT(after.Read("done"), StartsWith("HTTP/1.1 200"));
+}
+
 TEST(HttpServerTest, HoldsManyIdleConnections) {
   const auto server = StartServer({}, Echo);
   std::vector<std::unique_ptr<RawClient>> idle;
