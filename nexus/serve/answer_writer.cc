@@ -11,10 +11,10 @@ constexpr std::chrono::milliseconds kLookInterval{20};
 }  // namespace
 
 AnswerWriter::AnswerWriter(std::unique_ptr<AnswerFormat> format,
-                           ChatService::Accepted accepted, Options options)
+                           ChatService::Accepted accepted, Caller caller)
     : format_(std::move(format)),
       accepted_(std::move(accepted)),
-      options_(std::move(options)) {}
+      caller_(std::move(caller)) {}
 
 AnswerWriter::~AnswerWriter() {
   if (!ended_) accepted_.ticket->Cancel(CancelledError("the client has gone"));
@@ -25,11 +25,8 @@ void AnswerWriter::Look() {
   if (now < next_look_) return;
   next_look_ = now + kLookInterval;
   // The work says how it ended: that is the event to wait for.
-  if (now >= options_.deadline) {
-    accepted_.ticket->Cancel(
-        DeadlineExceededError("the request took too long"));
-  } else if (options_.is_client_gone && options_.is_client_gone()) {
-    accepted_.ticket->Cancel(CancelledError("the client has gone"));
+  if (const Status wanted = caller_.Check(); !wanted.ok()) {
+    accepted_.ticket->Cancel(wanted);
   }
 }
 

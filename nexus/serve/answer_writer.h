@@ -5,12 +5,12 @@
 #define NEXUS_SERVE_ANSWER_WRITER_H_
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 
 #include "nexus/net/http_server.h"
 #include "nexus/serve/answer_format.h"
+#include "nexus/serve/caller.h"
 #include "nexus/serve/chat_service.h"
 
 namespace nexus::serve {
@@ -18,12 +18,8 @@ namespace nexus::serve {
 // Used by one thread.
 class AnswerWriter {
  public:
-  struct Options {
-    std::chrono::steady_clock::time_point deadline;
-    std::function<bool()> is_client_gone;
-  };
   AnswerWriter(std::unique_ptr<AnswerFormat> format,
-               ChatService::Accepted accepted, Options options);
+               ChatService::Accepted accepted, Caller caller);
   // Cancels what is still at work.
   ~AnswerWriter();
   AnswerWriter(const AnswerWriter&) = delete;
@@ -46,7 +42,7 @@ class AnswerWriter {
 
   const std::unique_ptr<AnswerFormat> format_;
   const ChatService::Accepted accepted_;
-  const Options options_;
+  const Caller caller_;
   std::optional<ChatEvent> first_;
   std::chrono::steady_clock::time_point next_look_;
   bool ended_ = false;

@@ -43,10 +43,10 @@ class QuickModel {
   }
   ~QuickModel() { thread_.join(); }
 
-  std::unique_ptr<AnswerWriter> Writer(AnswerWriter::Options options) {
+  std::unique_ptr<AnswerWriter> Writer(Caller caller) {
     return std::make_unique<AnswerWriter>(
         std::make_unique<ChatChunks>(ChatHead{.id = "c", .model = "m"}, false),
-        accepted_, std::move(options));
+        accepted_, std::move(caller));
   }
   Status why() const { return accepted_.ticket->status(); }
 
