@@ -33,6 +33,7 @@ using ServeConnection = std::function<void(UniqueFd)>;
 // Who is refused is waited for, so that the answer arrives: a second at most,
 // a round trip as a rule.
 constexpr size_t kRefusalThreads = 4;
+constexpr char kStopping[] = "the server is shutting down";
 constexpr char kTooMany[] = "too many requests at once; try again";
 
 // Neither content nor length of the token shows in the time this takes.
@@ -165,10 +166,11 @@ struct HttpServer::Impl {
   }
 
   void Accept(UniqueFd fd) {
-    if (stopping || counts().connections >= max_connections) return;
+    if (counts().connections >= max_connections) return;
     auto connection = std::make_unique<Connection>();
     PeerOf(fd.get(), &connection->peer, &connection->peer_port);
     connection->fd = std::move(fd);
+    if (stopping) return TurnAway(std::move(connection), kStopping);
     parker.Add(std::move(connection));
   }
 
@@ -221,14 +223,18 @@ struct HttpServer::Impl {
       if (pool.Start(std::move(task))) return;
       Leave(shared->fd.get());
     }
-    if (stopping) return;
-    const auto refuse = [this, shared] {
-      Refuse(std::make_unique<Connection>(std::move(*shared)), 503, kTooMany);
+    TurnAway(shared, stopping ? kStopping : kTooMany);
+  }
+
+  // 503, without waiting for anything here.
+  void TurnAway(const std::shared_ptr<Connection>& shared,
+                const char* message) {
+    const auto refuse = [this, shared, message] {
+      Refuse(std::make_unique<Connection>(std::move(*shared)), 503, message);
     };
     if (refusals.Start(refuse)) return;
-    // Of a flood some lose the answer, when more of their request comes: this
-    // thread must not wait for that.
-    const std::string text = Refusal(503, kTooMany);
+    // Of a flood some lose the answer, when more of their request comes.
+    const std::string text = Refusal(503, message);
     [[maybe_unused]] const ssize_t sent =
         ::send(shared->fd.get(), text.data(), text.size(),
                MSG_DONTWAIT | MSG_NOSIGNAL);

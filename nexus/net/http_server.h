@@ -132,8 +132,8 @@ class HttpServer {
   std::string Url(std::string_view path = "") const;
   HttpServerCounts counts() const;
 
-  // Takes no more connections, closes idle ones, waits up to `drain_ms` for the
-  // requests at work, then cuts them. Returns how many had to be cut.
+  // Closes idle connections, answers new ones with 503, waits up to `drain_ms`
+  // for the requests at work, then cuts them. Returns how many had to be cut.
   size_t Stop(int drain_ms);
 
  private:

@@ -504,6 +504,35 @@ TEST(HttpServerTest, StopWaitsForRequestsAtWork) {
   EXPECT_FALSE(Send(*server, {}).ok());
 }
 
+TEST(HttpServerTest, SaysThatItIsShuttingDownWhileRequestsEnd) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> began{false};
+  const auto server = StartServer({}, [&](const ServerRequest&) {
+    began = true;
+    released.wait();
+    return ServerResponse{.body = "whole"};
+  });
+  RawClient at_work(server->port());
+  at_work.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (!began) std::this_thread::sleep_for(milliseconds(1));
+  std::thread stopper([&] { EXPECT_EQ(server->Stop(5000), 0U); });
+  // Until Stop has come so far a request is taken, and waits.
+  std::string answer;
+  const auto end = steady_clock::now() + milliseconds(5000);
+  while (answer.empty() || answer == "[timeout]") {
+    ASSERT_LT(steady_clock::now(), end);
+    RawClient late(server->port());
+    late.Send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    answer = late.Read("\r\n\r\n", 100);
+  }
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 1"));
+  release.set_value();
+  EXPECT_THAT(at_work.Read("whole"), StartsWith("HTTP/1.1 200"));
+  stopper.join();
+}
+
 TEST(HttpServerTest, StopCutsWhatDoesNotEnd) {
   std::atomic<bool> began{false};
   const auto server = StartServer({}, [&](const ServerRequest& request) {
