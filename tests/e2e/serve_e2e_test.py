@@ -58,12 +58,12 @@ WEATHER = [{"role": "user", "content": "What is the weather in Paris right now?"
 class Server:
     """A running `nexus serve`; its folder goes away with it."""
 
-    def __init__(self, *flags, env=None):
+    def __init__(self, *flags, env=None, store=None):
         self.dir = tempfile.TemporaryDirectory(prefix="nexus-serve-")
         self.log = open(pathlib.Path(self.dir.name) / "stderr", "w+")
         self.process = subprocess.Popen(
             [BIN, "serve", "--port", "0", "--model", MODEL, "--threads", "1", "--ctx",
-             "1024", "--store", self.dir.name + "/store", *flags],
+             "1024", "--store", store or self.dir.name + "/store", *flags],
             stdout=subprocess.PIPE, stderr=self.log, text=True,
             env={**os.environ, **(env or {})},
         )
@@ -117,13 +117,22 @@ class Server:
             assert time.monotonic() < deadline, f"{name} stays under {at_least}"
             time.sleep(0.05)
 
+    def kill(self):
+        """As kill -9 and the out-of-memory killer do."""
+        self.process.kill()
+        self.process.wait()
+        self._clean_up()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
+        self._clean_up()
+        return code
+
+    def _clean_up(self):
         self.process.stdout.close()
         self.log.close()
         self.dir.cleanup()
-        return code
 
 
 class ServeTest(unittest.TestCase):
@@ -292,6 +301,35 @@ class ServeTest(unittest.TestCase):
         second = self.server.chat(messages=messages, **pinned)
         self.assertEqual(second["nexus"]["tier"], "exact-prefix")
         self.assertTrue(second["choices"][0]["message"]["tool_calls"])
+
+    def test_a_hybrid_list_shows_the_best_tools_and_a_finder(self):
+        more = TOOLS + [tool(f"plant_tree_{i}", f"Plant a tree in garden {i}", n="integer")
+                        for i in range(6)]
+        answer = self.server.chat(tools=more, tool_choice="required", max_tokens=128,
+                                  nexus={"tools": "hybrid"})
+        call = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+        self.assertIn(call["name"], [t["function"]["name"] for t in more])
+        self.assertIsInstance(json.loads(call["arguments"]), dict)
+        report = answer["nexus"]
+        self.assertEqual(report["mode"], "hybrid")
+        self.assertIsInstance(report["searches"], list)
+        self.assertEqual(report["route"]["tool"], "get_weather")
+        # Four of nine and the finder, not all of them.
+        whole = self.server.chat(tools=more, tool_choice="required", max_tokens=128,
+                                 nexus={"tools": "pin"})
+        self.assertLess(answer["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"])
+
+    def test_documents_are_ranked(self):
+        documents = ["a recipe for bread", {"text": "the weather in Paris"}, "sheep"]
+        status, _, text = self.server.request(
+            "POST", "/v1/rerank", {"query": "is it raining in Paris?", "top_n": 2,
+                                   "documents": documents, "return_documents": True})
+        self.assertEqual(status, 200, text)
+        results = json.loads(text)["results"]
+        self.assertEqual([len(results), results[0]["index"]], [2, 1])
+        self.assertEqual(results[0]["document"], documents[1])
+        self.assertGreater(results[0]["relevance_score"], results[1]["relevance_score"])
+        self.error(400, param="documents", path="/v1/rerank", body={"query": "x"})
 
     def test_response_format_and_stop(self):
         schema = {"type": "object", "properties": {"n": {"type": "integer"}},
