@@ -221,13 +221,16 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
     input = read.FindArray(body, "", "input", kMaxEmbeddingInputs);
     for (size_t i = 0; input != nullptr && i < input->size(); ++i) {
       if (!(*input)[i].is_string()) {
-        read.Fail(ItemPath("input", i), "expected a string");
+        read.Fail(ItemPath("input", i),
+                  "expected a string; tokens can't be taken");
         break;
       }
       texts.push_back((*input)[i].get<std::string>());
     }
   }
   if (texts.empty()) read.Fail("input", "expected a string or some of them");
+  read.RefuseUnless(body, "dimensions", nullptr,
+                    "isn't supported: vectors come as the encoder makes them");
   if (format != "float" && format != "base64") {
     read.Fail("encoding_format", "expected float or base64");
   }

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ for _name in ("MODEL", "STORE", "MCP", "TOOLS", "ENCODER", "CTX", "THREADS", "HO
     os.environ.pop("NEXUS_" + _name, None)
 os.environ["NEXUS_CONFIG"] = os.devnull
 MODEL = "smollm2-135m"
+HTTP_API = pathlib.Path(__file__).resolve().parents[2] / "docs" / "http_api.md"
 
 
 def free_port():
@@ -330,6 +332,28 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(results[0]["document"], documents[1])
         self.assertGreater(results[0]["relevance_score"], results[1]["relevance_score"])
         self.error(400, param="documents", path="/v1/rerank", body={"query": "x"})
+
+    def test_what_the_page_asks(self):
+        def get(path):
+            status, headers, text = self.server.request("GET", path)
+            self.assertEqual(status, 200, text)
+            return headers["Content-Type"], text
+
+        kind, text = get("/")
+        self.assertTrue(kind.startswith("text/html"))
+        self.assertIn("<html", text)
+        about = json.loads(get("/v1/nexus/server")[1])
+        self.assertEqual([about["model"], about["context_tokens"], about["splicing"]],
+                         [MODEL, 1024, None])
+        self.assertEqual(json.loads(get("/v1/nexus/tools")[1])["tools"], [])
+        self.assertIn("blocks", json.loads(get("/v1/nexus/store")[1]))
+        self.assertIn("profile", json.loads(get("/v1/nexus/profile")[1]))
+        kind, text = get("/metrics")
+        self.assertTrue(kind.startswith("text/plain"))
+        names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+        self.assertGreater(len(names), 15)
+        documented = re.findall(r"`(nexus_\w+)", HTTP_API.read_text())
+        self.assertEqual([name for name in names if name not in documented], [])
 
     def test_response_format_and_stop(self):
         schema = {"type": "object", "properties": {"n": {"type": "integer"}},
