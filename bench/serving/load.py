@@ -16,6 +16,7 @@ import threading
 import time
 
 import client
+import load_report
 import servers
 import setting
 import traces
@@ -142,6 +143,7 @@ def main(arguments):
                       encoding="utf-8") as file:
                 file.writelines(json.dumps(r) + "\n" for r in run["requests"])
     (options.out / "load.json").write_text(json.dumps(result, indent=1) + "\n")
+    load_report.write(result, options.out)
 
 
 if __name__ == "__main__":

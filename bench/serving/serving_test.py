@@ -2,10 +2,13 @@
 
 import json
 import math
+import pathlib
+import tempfile
 import unittest
 
 import client
 import load
+import load_report
 import report
 import traces
 
@@ -52,6 +55,49 @@ class LoadTest(unittest.TestCase):
         self.assertEqual((out["requests"], out["errors"], out["tokens_s"]), (3, 1, 5))
         self.assertEqual((out["ttft_p95_s"], out["right_tool"], out["judged"]),
                          (2, 1, 1))
+
+
+class LoadReportTest(unittest.TestCase):
+    def row(self, arm, round_=0, **more):
+        return {"round": round_, "arm": arm, "sessions": 32, "turns": 2, "tools": 6,
+                "requests": 64, "errors": 0, "seconds": 100, "peak_mib": 1500,
+                "ttft_p50_s": 30, "ttft_p95_s": 80, "answers_s": 0.5, "tokens_s": 12,
+                "prompt_tokens": 953, "right_tool": 8, "exact": 4, "judged": 32, **more}
+
+    def cells(self, rows):
+        lines = load_report.table(rows).splitlines()
+        table = [[cell.strip() for cell in line.strip("|").split("|")]
+                 for line in lines]
+        self.assertEqual({len(row) for row in table}, {len(table[0])})
+        return {row[0]: dict(zip(table[0], row)) for row in table[2:]}
+
+    def test_rounds_are_joined_and_compared_with_the_base(self):
+        cells = self.cells([
+            self.row("nexus route", 0, ttft_p95_s=40), self.row("llama", 0),
+            self.row("nexus route", 1, ttft_p95_s=60, errors=1, exact=5),
+            self.row("llama", 1, ttft_p95_s=120)])
+        ours = cells["nexus route"]
+        self.assertEqual((ours["rounds"], ours["requests"]), ("2", "128 (1 failed)"))
+        self.assertEqual(ours["p95"], "50.0 s (0.50x)")
+        self.assertEqual(ours["answers a second"], "0.500 (1.00x)")
+        self.assertEqual(ours["exact arguments"], "9 of 64")
+        self.assertEqual(cells["llama"]["p95"], "100.0 s")
+
+    def test_an_arm_without_an_answer_or_a_base_is_a_row_too(self):
+        # As load.summary leaves it.
+        failed = load.summary({"seconds": 1, "peak_mib": 7,
+                               "requests": [{"error": "refused"}] * 3})
+        cells = self.cells([{"arm": "nexus pin", **failed}, self.row("nexus route")])
+        self.assertEqual(cells["nexus pin"]["requests"], "3 (3 failed)")
+        self.assertEqual(cells["nexus pin"]["p95"], "–")
+        self.assertEqual(cells["nexus route"]["p95"], "80.0 s")
+
+    def test_the_file_says_what_was_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            load_report.write([self.row("llama")], folder)
+            text = (pathlib.Path(folder) / "load.md").read_text(encoding="utf-8")
+        self.assertIn("32 sessions of 2 turns at once, 6 tools", text)
+        self.assertIn("| llama | 1 | 64 | 30.0 s |", text)
 
 
 class TracesTest(unittest.TestCase):

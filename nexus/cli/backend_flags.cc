@@ -5,7 +5,7 @@
 
 #include "nexus/cli/listen.h"
 #include "nexus/cli/terminal.h"
-#include "nexus/net/http_server.h"
+#include "nexus/net/origin_rules.h"
 
 namespace nexus::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "nexus/base/file_system.h"
-#include "nexus/net/http_server.h"
+#include "nexus/net/origin_rules.h"
 
 namespace nexus::cli {
 

@@ -14,6 +14,7 @@
 #include "nexus/cli/pull_progress.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/net/http_server.h"
+#include "nexus/net/origin_rules.h"
 #include "nexus/pull/model_catalog.h"
 #include "nexus/serve/http_api.h"
 #include "nexus/serve/page_assets.h"
@@ -29,6 +30,7 @@ struct ServeFlags {
   int port = 8080;
   KeyFlags key;
   std::vector<std::string> names;
+  std::vector<std::string> origins;
   std::string tools_mode = "route";
   int hybrid_tools = 4;
   int sessions = 4;
@@ -125,6 +127,8 @@ int ServeUntilInterrupted(const ServeFlags& flags, const std::string& key,
   server_options.bearer_token = key;
   server_options.open_paths = serve::PagePaths();
   server_options.open_paths.push_back("/health");
+  server_options.allowed_origins = flags.origins;
+  server_options.own_host_pages = true;
   // Parsed JSON takes ten times its text, for each request at work.
   server_options.max_body_bytes = static_cast<size_t>(flags.max_body_mb) << 20;
   server_options.max_bodies_bytes =
@@ -198,6 +202,10 @@ int Run(const GlobalOptions& globals, const ServeFlags& flags) {
   if (const Status allowed = CheckPublic("--host", flags.host, *key, flags.key);
       !allowed.ok()) {
     return Fail(allowed);
+  }
+  for (const std::string& origin : flags.origins) {
+    const Status usable = net::CheckOrigin(origin);
+    if (!usable.ok()) return Fail(usable.WithContext("--allow-origin"));
   }
   const std::string backend_key =
       flags.backend.is_set() ? TakeBackendKey(flags.backend) : "";
@@ -302,6 +310,12 @@ void AddServeCommand(CLI::App* app, Action* action) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   AddKeyFlags(command, &flags->key);
+  command
+      ->add_option("--allow-origin", flags->origins,
+                   "Origin of a web page that may use the server from a "
+                   "browser, as https://app.example; may be given several "
+                   "times")
+      ->type_name("ORIGIN");
   command->add_option("--alias", flags->names,
                       "Another name that requests may give the model");
   command

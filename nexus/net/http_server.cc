@@ -1,7 +1,5 @@
 #include "nexus/net/http_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 #include "nexus/base/mutex.h"
 #include "nexus/net/connection_parker.h"
 #include "nexus/net/connection_stream.h"
+#include "nexus/net/origin_rules.h"
 #include "nexus/net/peer_socket.h"
 #include "nexus/net/worker_pool.h"
 
@@ -30,6 +29,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using ServeConnection = std::function<void(UniqueFd)>;
+
+// Who is refused is waited for, so that the answer arrives: a second at most,
+// a round trip as a rule.
+constexpr size_t kRefusalThreads = 4;
+constexpr char kStopping[] = "the server is shutting down";
+constexpr char kTooMany[] = "too many requests at once; try again";
 
 // Neither content nor length of the token shows in the time this takes.
 bool HasToken(const httplib::Request& request, const Sha256Digest& wanted) {
@@ -43,15 +48,6 @@ bool HasToken(const httplib::Request& request, const Sha256Digest& wanted) {
     different |= static_cast<unsigned>(given[i] ^ wanted[i]);
   }
   return different == 0;
-}
-
-// A page of another site, open in the user's browser, may send requests to
-// loopback, and they look like any other but for this header.
-bool IsForeignOrigin(const httplib::Request& request) {
-  const std::string origin = request.get_header_value("Origin");
-  if (origin.empty()) return false;
-  const auto url = ParseHttpUrl(origin);
-  return !url.ok() || !IsLoopback(url->host);
 }
 
 // The request at work on this thread and the answer just written for it.
@@ -90,6 +86,10 @@ class InlineQueue : public httplib::TaskQueue {
   void shutdown() override {}
 };
 
+void SetHeaders(const HttpHeaders& headers, httplib::Response& out) {
+  for (const auto& [name, value] : headers) out.set_header(name, value);
+}
+
 // cpp-httplib's server without its connection loop.
 class RawServer : public httplib::Server {
  public:
@@ -122,19 +122,14 @@ class RawServer : public httplib::Server {
 
 }  // namespace
 
-bool IsLoopback(std::string_view host) {
-  if (host == "localhost" || host == "::1") return true;
-  // Only an address: "127.example.com" is a name that leads anywhere.
-  in_addr address{};
-  return ::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
-         ntohl(address.s_addr) >> 24U == 127;
-}
-
 struct HttpServer::Impl {
   Impl(HttpServerOptions all_options, Handler request_handler)
       : options(std::move(all_options)),
         max_connections(ConnectionLimit(options.max_connections)),
         token(Sha256Of(options.bearer_token)),
+        origins({.allowed = options.allowed_origins,
+                 .own_host =
+                     options.own_host_pages && !options.bearer_token.empty()}),
         handler(std::move(request_handler)),
         raw([this](UniqueFd fd) { Accept(std::move(fd)); }),
         pool(options.max_active),
@@ -149,6 +144,7 @@ struct HttpServer::Impl {
   const HttpServerOptions options;
   const size_t max_connections;
   const Sha256Digest token;
+  const OriginRules origins;
   const Handler handler;
   std::atomic<bool> stopping{false};
   std::atomic<bool> cut{false};
@@ -159,6 +155,7 @@ struct HttpServer::Impl {
   // Behind everything that its threads use.
   RawServer raw;
   WorkerPool pool;
+  WorkerPool refusals{kRefusalThreads};
   ConnectionParker parker;
   std::thread acceptor;
   int port = 0;
@@ -169,22 +166,28 @@ struct HttpServer::Impl {
   }
 
   void Accept(UniqueFd fd) {
-    if (stopping || counts().connections >= max_connections) return;
+    if (counts().connections >= max_connections) return;
     auto connection = std::make_unique<Connection>();
     PeerOf(fd.get(), &connection->peer, &connection->peer_port);
     connection->fd = std::move(fd);
+    if (stopping) return TurnAway(std::move(connection), kStopping);
     parker.Add(std::move(connection));
   }
 
   // An answer without cpp-httplib: nothing of the request was read.
+  std::string Refusal(int status, std::string_view message) const {
+    const std::string body = ErrorBody(status, message);
+    return "HTTP/1.1 " + std::to_string(status) + " " +
+           httplib::status_message(status) +
+           "\r\nContent-Type: application/json\r\nContent-Length: " +
+           std::to_string(body.size()) +
+           (status == 503 ? "\r\nRetry-After: 1" : "") +
+           "\r\nConnection: close\r\n\r\n" + body;
+  }
+
   void Refuse(std::unique_ptr<Connection> connection, int status,
               std::string_view message) {
-    const std::string body = ErrorBody(status, message);
-    const std::string text =
-        "HTTP/1.1 " + std::to_string(status) + " " +
-        httplib::status_message(status) +
-        "\r\nContent-Type: application/json\r\nContent-Length: " +
-        std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+    const std::string text = Refusal(status, message);
     ConnectionStream stream({.fd = connection->fd.get(),
                              .peer = {},
                              .write_timeout = milliseconds(1000)});
@@ -216,8 +219,26 @@ struct HttpServer::Impl {
       mine = Serve(std::move(mine), fd);
       if (mine != nullptr) parker.Add(std::move(mine));
     };
-    // Without a word when there is no thread to say it: those have work.
-    if (!full && !pool.Start(std::move(task))) Leave(shared->fd.get());
+    if (!full) {
+      if (pool.Start(std::move(task))) return;
+      Leave(shared->fd.get());
+    }
+    TurnAway(shared, stopping ? kStopping : kTooMany);
+  }
+
+  // 503, without waiting for anything here.
+  void TurnAway(const std::shared_ptr<Connection>& shared,
+                const char* message) {
+    const auto refuse = [this, shared, message] {
+      Refuse(std::make_unique<Connection>(std::move(*shared)), 503, message);
+    };
+    if (refusals.Start(refuse)) return;
+    // Of a flood some lose the answer, when more of their request comes.
+    const std::string text = Refusal(503, message);
+    [[maybe_unused]] const ssize_t sent =
+        ::send(shared->fd.get(), text.data(), text.size(),
+               MSG_DONTWAIT | MSG_NOSIGNAL);
+    DropReceived(shared->fd.get());
   }
 
   void Leave(int fd) {
@@ -296,7 +317,8 @@ struct HttpServer::Impl {
 
   // 0: let it through.
   int Admit(const httplib::Request& request, std::string_view* message) {
-    if (IsForeignOrigin(request)) {
+    if (!origins.Admits(request.get_header_value("Origin"),
+                        request.get_header_value("Host"))) {
       *message = "requests from other sites' pages aren't allowed";
       return 403;
     }
@@ -315,6 +337,19 @@ struct HttpServer::Impl {
     return 0;
   }
 
+  // False: it isn't one, or not of an allowed origin.
+  bool AnswerPreflight(const httplib::Request& in,
+                       httplib::Response& out) const {
+    if (!in.has_header("Access-Control-Request-Method")) return false;
+    const HttpHeaders headers = origins.PreflightHeaders(
+        in.get_header_value("Origin"),
+        in.get_header_value("Access-Control-Request-Headers"));
+    if (headers.empty()) return false;
+    SetHeaders(headers, out);
+    out.status = 204;
+    return true;
+  }
+
   void Handle(const httplib::Request& in, httplib::Response& out) {
     ServerRequest request;
     request.id = answer_notes.id;
@@ -330,9 +365,7 @@ struct HttpServer::Impl {
     };
     ServerResponse response = handler(request);
     out.status = response.status;
-    for (const auto& [name, value] : response.headers) {
-      out.set_header(name, value);
-    }
+    SetHeaders(response.headers, out);
     if (response.stream == nullptr) {
       out.set_content(response.body, response.content_type);
       return;
@@ -357,6 +390,10 @@ struct HttpServer::Impl {
         static_cast<size_t>(options.max_requests_per_connection));
     raw.set_pre_routing_handler(
         [this](const httplib::Request& in, httplib::Response& out) {
+          // Without a token: browsers send none here.
+          if (in.method == "OPTIONS" && AnswerPreflight(in, out)) {
+            return httplib::Server::HandlerResponse::Handled;
+          }
           std::string_view message;
           const int status = Admit(in, &message);
           if (status == 0) return httplib::Server::HandlerResponse::Unhandled;
@@ -367,7 +404,8 @@ struct HttpServer::Impl {
           return httplib::Server::HandlerResponse::Handled;
         });
     raw.set_post_routing_handler(
-        [](const httplib::Request& in, httplib::Response& out) {
+        [this](const httplib::Request& in, httplib::Response& out) {
+          SetHeaders(origins.AnswerHeaders(in.get_header_value("Origin")), out);
           answer_notes.method = in.method;
           answer_notes.path = in.path;
           answer_notes.status = out.status;
@@ -463,6 +501,7 @@ size_t HttpServer::Stop(int drain_ms) {
   impl.raw.stop();
   impl.acceptor.join();
   impl.pool.Shutdown();
+  impl.refusals.Shutdown();
   return left;
 }
 

@@ -81,7 +81,7 @@ struct HttpServerOptions {
   // closed at once.
   size_t max_connections = 4096;
   // Requests that are read, answered or wait for their answer at once: a thread
-  // each. The connections of more are closed.
+  // each. More get 503, and on_answered isn't called for them.
   size_t max_active = 256;
   int max_requests_per_connection = 10000;
   // From a request's first byte to the end of its headers, and from there to
@@ -96,6 +96,12 @@ struct HttpServerOptions {
   // but for these paths.
   std::string bearer_token;
   std::vector<std::string> open_paths;
+  // Pages of other sites that may send requests and read the answers, as
+  // OriginRules has them: CheckOrigin of each is ok.
+  std::vector<std::string> allowed_origins;
+  // Pages of the host that a request names in its Host header may send it, too.
+  // Only together with a token: see OriginRules.
+  bool own_host_pages = false;
   // Body of the answers that are made here (400, 401, 403, 404, 413, ...).
   std::function<std::string(int status, std::string_view message)> error_body;
   // Called once the answer's last byte is out, on the request's thread. Not for
@@ -126,8 +132,8 @@ class HttpServer {
   std::string Url(std::string_view path = "") const;
   HttpServerCounts counts() const;
 
-  // Takes no more connections, closes idle ones, waits up to `drain_ms` for the
-  // requests at work, then cuts them. Returns how many had to be cut.
+  // Closes idle connections, answers new ones with 503, waits up to `drain_ms`
+  // for the requests at work, then cuts them. Returns how many had to be cut.
   size_t Stop(int drain_ms);
 
  private:
@@ -136,9 +142,6 @@ class HttpServer {
 
   std::unique_ptr<Impl> impl_;
 };
-
-// "127.0.0.1", "::1", "localhost".
-bool IsLoopback(std::string_view host);
 
 }  // namespace nexus::net
 

@@ -270,14 +270,70 @@ TEST(HttpServerTest, RefusesPagesOfOtherSites) {
   EXPECT_EQ(status("http://127.evil.example"), 403);
 }
 
-TEST(HttpServerTest, LoopbackIsAnAddressAndNoNameThatLooksLikeOne) {
-  for (const char* host : {"localhost", "::1", "127.0.0.1", "127.1.2.3"}) {
-    EXPECT_TRUE(IsLoopback(host)) << host;
-  }
-  for (const char* host :
-       {"", "127.", "127.evil.example", "127.0.0.1.evil.example", "128.0.0.1",
-        "0.0.0.0", "::", "localhost.evil.example"}) {
-    EXPECT_FALSE(IsLoopback(host)) << host;
+TEST(HttpServerTest, APageOfItsOwnHostNeedsTheTokenToBeAdmitted) {
+  const auto status = [](const HttpServerOptions& options) {
+    const auto server = StartServer(options, Echo);
+    const auto response =
+        Send(*server, {.method = Method::kPost,
+                       .headers = {{"Origin", "https://nexus.example"},
+                                   {"Host", "nexus.example"},
+                                   {"Authorization", "Bearer s3cret"}}});
+    return response.ok() ? response->status : -1;
+  };
+  EXPECT_EQ(status({.bearer_token = "s3cret", .own_host_pages = true}), 200);
+  EXPECT_EQ(status({.bearer_token = "other", .own_host_pages = true}), 401);
+  EXPECT_EQ(status({.own_host_pages = true}), 403);
+  EXPECT_EQ(status({.bearer_token = "s3cret"}), 403);
+}
+
+TEST(HttpServerTest, AnAllowedOriginIsToldSoWithEveryAnswer) {
+  constexpr char kApp[] = "https://app.example";
+  const auto server =
+      StartServer({.bearer_token = "s3cret", .allowed_origins = {kApp}}, Echo);
+  const auto ask = [&](const std::string& origin, const std::string& auth) {
+    auto response = Send(
+        *server,
+        {.method = Method::kPost,
+         .headers = {{"Origin", origin}, {"Authorization", "Bearer " + auth}}});
+    NEXUS_CHECK(response.ok());
+    return *std::move(response);
+  };
+  const HttpResponse answer = ask(kApp, "s3cret");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.headers.at("access-control-allow-origin"), kApp);
+  // So that the page can show what was wrong.
+  const HttpResponse refused = ask(kApp, "wrong");
+  EXPECT_EQ(refused.status, 401);
+  EXPECT_EQ(refused.headers.at("access-control-allow-origin"), kApp);
+  const HttpResponse foreign = ask("https://evil.example", "s3cret");
+  EXPECT_EQ(foreign.status, 403);
+  EXPECT_EQ(foreign.headers.count("access-control-allow-origin"), 0U);
+}
+
+TEST(HttpServerTest, AnswersPreflightsOfAllowedOriginsOnly) {
+  const auto server = StartServer(
+      {.bearer_token = "s3cret", .allowed_origins = {"https://app.example"}},
+      Echo);
+  const auto preflight = [&](const std::string& origin) {
+    RawClient client(server->port());
+    client.Send("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: x\r\nOrigin: " +
+                origin +
+                "\r\nAccess-Control-Request-Method: POST\r\n"
+                "Access-Control-Request-Headers: authorization,x-nexus\r\n"
+                "Connection: close\r\n\r\n");
+    return client.Read();
+  };
+  const std::string allowed = preflight("https://app.example");
+  EXPECT_THAT(allowed, StartsWith("HTTP/1.1 204"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Origin: "
+                                 "https://app.example\r\n"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Headers: "
+                                 "authorization,x-nexus\r\n"));
+  EXPECT_THAT(allowed, HasSubstr("Access-Control-Allow-Methods: "));
+  for (const char* origin : {"https://evil.example", "http://localhost:3000"}) {
+    const std::string other = preflight(origin);
+    EXPECT_THAT(other, StartsWith("HTTP/1.1 40")) << origin;
+    EXPECT_THAT(other, testing::Not(HasSubstr("Access-Control"))) << origin;
   }
 }
 
@@ -448,6 +504,35 @@ TEST(HttpServerTest, StopWaitsForRequestsAtWork) {
   EXPECT_FALSE(Send(*server, {}).ok());
 }
 
+TEST(HttpServerTest, SaysThatItIsShuttingDownWhileRequestsEnd) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> began{false};
+  const auto server = StartServer({}, [&](const ServerRequest&) {
+    began = true;
+    released.wait();
+    return ServerResponse{.body = "whole"};
+  });
+  RawClient at_work(server->port());
+  at_work.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (!began) std::this_thread::sleep_for(milliseconds(1));
+  std::thread stopper([&] { EXPECT_EQ(server->Stop(5000), 0U); });
+  // Until Stop has come so far a request is taken, and waits.
+  std::string answer;
+  const auto end = steady_clock::now() + milliseconds(5000);
+  while (answer.empty() || answer == "[timeout]") {
+    ASSERT_LT(steady_clock::now(), end);
+    RawClient late(server->port());
+    late.Send("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    answer = late.Read("\r\n\r\n", 100);
+  }
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 1"));
+  release.set_value();
+  EXPECT_THAT(at_work.Read("whole"), StartsWith("HTTP/1.1 200"));
+  stopper.join();
+}
+
 TEST(HttpServerTest, StopCutsWhatDoesNotEnd) {
   std::atomic<bool> began{false};
   const auto server = StartServer({}, [&](const ServerRequest& request) {
@@ -477,6 +562,50 @@ TEST(HttpServerTest, ClosesConnectionsOverTheLimit) {
   }
   RawClient third(server->port());
   EXPECT_EQ(third.Read(), "");
+}
+
+TEST(HttpServerTest, SaysThatThereAreTooManyRequestsAtOnce) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> at_work{0};
+  const auto server = StartServer(
+      {.max_active = 2,
+       .error_body =
+           [](int status, std::string_view message) {
+             return std::to_string(status) + ": " + std::string(message);
+           }},
+      [&](const ServerRequest&) {
+        ++at_work;
+        released.wait();
+        return ServerResponse{.body = "done"};
+      });
+  constexpr char kRequest[] =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody";
+  RawClient first(server->port());
+  RawClient second(server->port());
+  first.Send(kRequest);
+  second.Send(kRequest);
+  while (at_work < 2) std::this_thread::sleep_for(milliseconds(1));
+
+  // More than there are threads to refuse them.
+  std::vector<std::unique_ptr<RawClient>> more;
+  for (int i = 0; i < 32; ++i) {
+    more.push_back(std::make_unique<RawClient>(server->port()));
+    more.back()->Send(kRequest);
+  }
+  for (const auto& client : more) {
+    const std::string answer = client->Read();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 503"));
+    EXPECT_THAT(answer, HasSubstr("Retry-After: 1\r\n"));
+    EXPECT_THAT(answer, HasSubstr("503: too many requests at once"));
+  }
+  more.clear();
+  release.set_value();
+  EXPECT_THAT(first.Read("done"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(second.Read("done"), StartsWith("HTTP/1.1 200"));
+  RawClient after(server->port());
+  after.Send(kRequest);
+  EXPECT_THAT(after.Read("done"), StartsWith("HTTP/1.1 200"));
 }
 
 TEST(HttpServerTest, HoldsManyIdleConnections) {

@@ -62,4 +62,13 @@ void CloseGently(UniqueFd fd) {
   }
 }
 
+void DropReceived(int fd) {
+  // A request's headers and the beginning of its body.
+  constexpr int kMostReads = 16;
+  char dropped[size_t{16} << 10];
+  for (int i = 0; i < kMostReads; ++i) {
+    if (::recv(fd, dropped, sizeof dropped, MSG_DONTWAIT) <= 0) return;
+  }
+}
+
 }  // namespace nexus::net

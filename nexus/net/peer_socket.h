@@ -22,6 +22,10 @@ size_t ConnectionLimit(size_t wanted);
 // receive buffer a plain close would reset it and take the answer along.
 void CloseGently(UniqueFd fd);
 
+// Takes what has come out of the receive buffer, without waiting for more: the
+// quick half of CloseGently.
+void DropReceived(int fd);
+
 }  // namespace nexus::net
 
 #endif  // NEXUS_NET_PEER_SOCKET_H_

@@ -5,37 +5,41 @@
 namespace nexus::serve {
 namespace {
 
-// How late a client's leaving may be noticed.
+// How late the end of the time or a client's leaving may be noticed.
 constexpr std::chrono::milliseconds kLookInterval{20};
 
 }  // namespace
 
 AnswerWriter::AnswerWriter(std::unique_ptr<AnswerFormat> format,
-                           ChatService::Accepted accepted, Options options)
+                           ChatService::Accepted accepted, Caller caller)
     : format_(std::move(format)),
       accepted_(std::move(accepted)),
-      options_(std::move(options)) {}
+      caller_(std::move(caller)) {}
 
 AnswerWriter::~AnswerWriter() {
   if (!ended_) accepted_.ticket->Cancel(CancelledError("the client has gone"));
+}
+
+void AnswerWriter::Look() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kLookInterval;
+  // The work says how it ended: that is the event to wait for.
+  if (const Status wanted = caller_.Check(); !wanted.ok()) {
+    accepted_.ticket->Cancel(wanted);
+  }
 }
 
 ChatEvent AnswerWriter::Next() {
   if (first_.has_value()) return *std::exchange(first_, std::nullopt);
   while (true) {
     auto event = accepted_.stream->Pop(kLookInterval);
-    if (event.has_value()) {
-      ended_ = event->kind == ChatEvent::Kind::kDone ||
-               event->kind == ChatEvent::Kind::kFailed;
-      return *std::move(event);
-    }
-    // The work says how it ended: that is the event to wait for.
-    if (std::chrono::steady_clock::now() >= options_.deadline) {
-      accepted_.ticket->Cancel(
-          DeadlineExceededError("the request took too long"));
-    } else if (options_.is_client_gone && options_.is_client_gone()) {
-      accepted_.ticket->Cancel(CancelledError("the client has gone"));
-    }
+    // Behind an event too: a quick model has one ready at every turn.
+    Look();
+    if (!event.has_value()) continue;
+    ended_ = event->kind == ChatEvent::Kind::kDone ||
+             event->kind == ChatEvent::Kind::kFailed;
+    return *std::move(event);
   }
 }
 

@@ -5,12 +5,12 @@
 #define NEXUS_SERVE_ANSWER_WRITER_H_
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 
 #include "nexus/net/http_server.h"
 #include "nexus/serve/answer_format.h"
+#include "nexus/serve/caller.h"
 #include "nexus/serve/chat_service.h"
 
 namespace nexus::serve {
@@ -18,12 +18,8 @@ namespace nexus::serve {
 // Used by one thread.
 class AnswerWriter {
  public:
-  struct Options {
-    std::chrono::steady_clock::time_point deadline;
-    std::function<bool()> is_client_gone;
-  };
   AnswerWriter(std::unique_ptr<AnswerFormat> format,
-               ChatService::Accepted accepted, Options options);
+               ChatService::Accepted accepted, Caller caller);
   // Cancels what is still at work.
   ~AnswerWriter();
   AnswerWriter(const AnswerWriter&) = delete;
@@ -40,11 +36,15 @@ class AnswerWriter {
  private:
   // The next event; kFailed when the time is up or the client has gone.
   ChatEvent Next();
+  // Cancels the work if nobody waits for it any more. Now and then only: it
+  // asks the socket.
+  void Look();
 
   const std::unique_ptr<AnswerFormat> format_;
   const ChatService::Accepted accepted_;
-  const Options options_;
+  const Caller caller_;
   std::optional<ChatEvent> first_;
+  std::chrono::steady_clock::time_point next_look_;
   bool ended_ = false;
 };
 

@@ -89,7 +89,8 @@ SessionCacheCounts ChatService::session_counts() const {
 }
 
 std::optional<ApiError> ChatService::Submit(ChatRequest request,
-                                            Accepted* accepted) {
+                                            Accepted* accepted,
+                                            const Caller& caller) {
   const auto refuse = [this](const Status& status) {
     ApiError error = FromStatus(status);
     if (status.code() == StatusCode::kResourceExhausted) {
@@ -107,14 +108,16 @@ std::optional<ApiError> ChatService::Submit(ChatRequest request,
   auto conversation = engine_->planner().HistoryTokens(job->request.messages);
   if (!conversation.ok()) return FromStatus(conversation.status());
   job->conversation = *std::move(conversation);
-  if (const Status chosen = ChooseTool(router_, job.get()); !chosen.ok()) {
+  if (const Status chosen = ChooseTool(router_, job.get(), caller);
+      !chosen.ok()) {
     return FromStatus(chosen);
   }
   const bool has_list = job->mode != ToolsMode::kRoute &&
                         !job->request.tools.empty() &&
                         job->request.tool_choice != ToolChoice::kNone;
   if (has_list) {
-    const Status listed = ListTools(router_, options_.hybrid, job.get());
+    const Status listed =
+        ListTools(router_, options_.hybrid, job.get(), caller);
     if (!listed.ok()) return FromStatus(listed);
   }
   if (const Status planned = PlanJob(*engine_, job.get()); !planned.ok()) {

@@ -81,8 +81,10 @@ class ChatService {
     std::shared_ptr<Ticket> ticket;
   };
   // nullopt: events will come in accepted->stream, kDone or kFailed the last.
-  // Else the request isn't taken, and why.
-  std::optional<ApiError> Submit(ChatRequest request, Accepted* accepted);
+  // Else the request isn't taken, and why. The caller may have to wait for the
+  // route; from then on whoever reads the stream looks after it.
+  std::optional<ApiError> Submit(ChatRequest request, Accepted* accepted,
+                                 const Caller& caller = {});
 
   SchedulerCounts scheduler_counts() const { return scheduler_.counts(); }
   engine::StepBatchCounts batch_counts() const {

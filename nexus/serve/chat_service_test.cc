@@ -249,6 +249,24 @@ TEST_F(ChatServiceTest, SaysThatThePromptIsTooLong) {
   EXPECT_EQ(Ask(Question("hi")).back().kind, ChatEvent::Kind::kDone);
 }
 
+TEST_F(ChatServiceTest, ARouteThatNobodyWaitsForIsNotMade) {
+  Start();
+  ChatService::Accepted accepted;
+  const auto late = service_->Submit(
+      BerthQuestion(), &accepted,
+      {.deadline = std::chrono::steady_clock::now() - milliseconds(1)});
+  ASSERT_TRUE(late.has_value());
+  EXPECT_EQ(late->status, 408);
+  ChatRequest hybrid = BerthQuestion();
+  for (int i = 2; i < 8; ++i) hybrid.tools.push_back(SampleTool(i));
+  hybrid.tools_mode = ToolsMode::kHybrid;
+  const auto gone = service_->Submit(std::move(hybrid), &accepted,
+                                     {.is_client_gone = [] { return true; }});
+  ASSERT_TRUE(gone.has_value());
+  EXPECT_EQ(gone->status, 503);
+  EXPECT_EQ(accepted.ticket, nullptr);
+}
+
 TEST_F(ChatServiceTest, CancellingEndsTheAnswer) {
   Start();
   ChatRequest request = Question("Tell me everything.");

@@ -56,7 +56,8 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
       {"POST", "/v1/responses", [&] { return Responses(request); }},
       {"GET", "/v1/models", [&] { return Models(); }},
       {"POST", "/v1/embeddings", [&] { return Embeddings(request); }},
-      {"POST", "/v1/rerank", [&] { return Rerank(request, parts_.router); }},
+      {"POST", "/v1/rerank",
+       [&] { return Rerank(request, parts_.router, CallerOf(request)); }},
       {"POST", "/v1/nexus/route", [&] { return this->Route(request); }},
       {"GET", "/v1/nexus/server", [&] { return Server(); }},
       {"GET", "/v1/nexus/tools", [&] { return JsonOrError(inspect_.Tools()); }},
@@ -96,8 +97,13 @@ ServerResponse HttpApi::Handle(const ServerRequest& request) {
   return response;
 }
 
+Caller HttpApi::CallerOf(const ServerRequest& request) const {
+  return {.deadline = std::chrono::steady_clock::now() + options_.deadline,
+          .is_client_gone = request.is_client_gone};
+}
+
 ServerResponse HttpApi::Chat(const ServerRequest& request) {
-  const auto deadline = std::chrono::steady_clock::now() + options_.deadline;
+  const Caller caller = CallerOf(request);
   Json body;
   if (const auto error = ParseBody(request, &body))
     return ErrorResponse(*error);
@@ -107,11 +113,11 @@ ServerResponse HttpApi::Chat(const ServerRequest& request) {
   }
   auto format =
       std::make_unique<ChatChunks>(NewHead("chatcmpl-"), chat.include_usage);
-  return Answer(request, std::move(chat), std::move(format), deadline);
+  return Answer(request, std::move(chat), std::move(format), caller);
 }
 
 ServerResponse HttpApi::Responses(const ServerRequest& request) {
-  const auto deadline = std::chrono::steady_clock::now() + options_.deadline;
+  const Caller caller = CallerOf(request);
   Json body;
   if (const auto error = ParseBody(request, &body))
     return ErrorResponse(*error);
@@ -122,7 +128,7 @@ ServerResponse HttpApi::Responses(const ServerRequest& request) {
   }
   auto format = std::make_unique<ResponseEvents>(
       NewHead("resp_"), std::move(echo), chat.namespaced);
-  return Answer(request, std::move(chat), std::move(format), deadline);
+  return Answer(request, std::move(chat), std::move(format), caller);
 }
 
 ChatHead HttpApi::NewHead(std::string_view id_prefix) const {
@@ -133,7 +139,7 @@ ChatHead HttpApi::NewHead(std::string_view id_prefix) const {
 
 ServerResponse HttpApi::Answer(const ServerRequest& request, ChatRequest chat,
                                std::unique_ptr<AnswerFormat> format,
-                               std::chrono::steady_clock::time_point deadline) {
+                               const Caller& caller) {
   if (!KnowsModel(chat.model)) {
     return ErrorResponse(ModelNotFound(chat.model, options_.model));
   }
@@ -141,13 +147,12 @@ ServerResponse HttpApi::Answer(const ServerRequest& request, ChatRequest chat,
   chat.id = request.id;
   const bool stream = chat.stream;
   ChatService::Accepted accepted;
-  if (const auto error = parts_.chat->Submit(std::move(chat), &accepted)) {
+  if (const auto error =
+          parts_.chat->Submit(std::move(chat), &accepted, caller)) {
     return ErrorResponse(*error);
   }
-  auto writer = std::make_shared<AnswerWriter>(
-      std::move(format), std::move(accepted),
-      AnswerWriter::Options{.deadline = deadline,
-                            .is_client_gone = request.is_client_gone});
+  auto writer = std::make_shared<AnswerWriter>(std::move(format),
+                                               std::move(accepted), caller);
   if (!stream) {
     ApiError error;
     const auto whole = writer->Whole(&error);
@@ -195,6 +200,7 @@ ServerResponse HttpApi::Server() const {
 }
 
 ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
+  const Caller caller = CallerOf(request);
   Json body;
   if (const auto error = ParseBody(request, &body))
     return ErrorResponse(*error);
@@ -215,13 +221,16 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
     input = read.FindArray(body, "", "input", kMaxEmbeddingInputs);
     for (size_t i = 0; input != nullptr && i < input->size(); ++i) {
       if (!(*input)[i].is_string()) {
-        read.Fail(ItemPath("input", i), "expected a string");
+        read.Fail(ItemPath("input", i),
+                  "expected a string; tokens can't be taken");
         break;
       }
       texts.push_back((*input)[i].get<std::string>());
     }
   }
   if (texts.empty()) read.Fail("input", "expected a string or some of them");
+  read.RefuseUnless(body, "dimensions", nullptr,
+                    "isn't supported: vectors come as the encoder makes them");
   if (format != "float" && format != "base64") {
     read.Fail("encoding_format", "expected float or base64");
   }
@@ -236,9 +245,9 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
   if (model != options_.embedding_model) {
     return ErrorResponse(ModelNotFound(model, options_.embedding_model));
   }
-  const auto vectors =
-      parts_.router->Embed(texts, role == "query" ? llm::TextRole::kQuery
-                                                  : llm::TextRole::kDocument);
+  const auto vectors = parts_.router->Embed(
+      texts, role == "query" ? llm::TextRole::kQuery : llm::TextRole::kDocument,
+      caller);
   if (!vectors.ok()) return ErrorResponse(FromStatus(vectors.status()));
   Json data = Json::array();
   for (const std::vector<float>& vector : *vectors) {
@@ -255,6 +264,7 @@ ServerResponse HttpApi::Embeddings(const ServerRequest& request) {
 }
 
 ServerResponse HttpApi::Route(const ServerRequest& request) {
+  const Caller caller = CallerOf(request);
   Json body;
   if (const auto error = ParseBody(request, &body))
     return ErrorResponse(*error);
@@ -283,7 +293,7 @@ ServerResponse HttpApi::Route(const ServerRequest& request) {
   route::RouteOptions options;
   if (top_k.has_value()) options.top_k = static_cast<int>(*top_k);
   const auto decision = parts_.router->Route(
-      given == nullptr ? options_.registry : tools, query, options);
+      given == nullptr ? options_.registry : tools, query, options, caller);
   if (!decision.ok()) return ErrorResponse(FromStatus(decision.status()));
   return JsonResponse(RouteJson(*decision));
 }

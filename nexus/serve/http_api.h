@@ -59,7 +59,9 @@ class HttpApi {
   net::ServerResponse Answer(const net::ServerRequest& request,
                              ChatRequest chat,
                              std::unique_ptr<AnswerFormat> format,
-                             std::chrono::steady_clock::time_point deadline);
+                             const Caller& caller);
+  // From now on.
+  Caller CallerOf(const net::ServerRequest& request) const;
   net::ServerResponse Models() const;
   net::ServerResponse Embeddings(const net::ServerRequest& request);
   net::ServerResponse Route(const net::ServerRequest& request);

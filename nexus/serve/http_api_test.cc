@@ -35,5 +35,21 @@ TEST(HttpApiTest, WhatNeedsAnEncoderSaysThatThereIsNone) {
   }
 }
 
+TEST(HttpApiTest, EmbeddingsRefuseWhatTheyCannotDo) {
+  ToolRouter router(nullptr, {});
+  Metrics metrics;
+  HttpApi api({.model = "m"}, {.router = &router, .metrics = &metrics});
+  const auto refusal = [&](const std::string& fields) {
+    const auto response = Post(api, "/v1/embeddings", "{" + fields + "}");
+    EXPECT_EQ(response.status, 400) << fields;
+    return response.body;
+  };
+  EXPECT_THAT(refusal(R"("input": "hi", "dimensions": 64)"),
+              HasSubstr("dimensions"));
+  // As LangChain sends them by default.
+  EXPECT_THAT(refusal(R"("input": [[15339, 1917]])"),
+              HasSubstr("tokens can't be taken"));
+}
+
 }  // namespace
 }  // namespace nexus::serve

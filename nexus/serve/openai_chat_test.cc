@@ -154,6 +154,7 @@ TEST(ChatRequestTest, NamesTheWrongField) {
        {{"type", "function"}, {"function", {{"name", "nothing"}}}},
        "tool_choice.function.name"},
       {"/stream", "yes", "stream"},
+      {"/parallel_tool_calls", "no", "parallel_tool_calls"},
       {"/stream_options", true, "stream_options"},
       {"/stream_options",
        {{"include_usage", 1}},

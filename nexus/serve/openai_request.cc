@@ -174,6 +174,9 @@ void ReadChatOnly(const Json& body, FieldReader* read, ChatRequest* request) {
   ReadTokenLimit(body, "max_completion_tokens", read, request);
   read->RefuseUnless(body, "n", 1, "only 1 is supported");
   ReadLogprobs(body, read, request);
+  // Either is kept to: there is one call at most.
+  bool parallel_calls = true;
+  read->Read(body, "", "parallel_tool_calls", &parallel_calls);
   read->RefuseUnless(body, "presence_penalty", 0, "isn't supported");
   read->RefuseUnless(body, "frequency_penalty", 0, "isn't supported");
   read->RefuseUnless(body, "logit_bias", Json::object(), "isn't supported");

@@ -90,8 +90,9 @@ ServerResponse RemoteApi::Chat(const ServerRequest& request) {
   if (request.Header("x-nexus") == "1") job.request.wants_report = true;
   job.mode = job.request.tools_mode.value_or(options_.tools_mode);
   job.form = options_.form;
-  auto tools = ChooseRemoteTools(body, job.request, job.mode,
-                                 options_.max_tools, router_);
+  auto tools = ChooseRemoteTools(
+      body, job.request, job.mode, options_.max_tools, router_,
+      {.deadline = job.deadline, .is_client_gone = request.is_client_gone});
   if (!tools.ok()) return ErrorResponse(FromStatus(tools.status()));
   job.tools = *std::move(tools);
   job.outgoing =

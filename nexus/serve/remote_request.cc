@@ -38,7 +38,8 @@ std::optional<ApiError> ParseRemoteRequest(const Json& body,
 Result<RemoteTools> ChooseRemoteTools(const Json& body,
                                       const ChatRequest& request,
                                       ToolsMode mode, int max_tools,
-                                      ToolRouter* router) {
+                                      ToolRouter* router,
+                                      const Caller& caller) {
   RemoteTools chosen;
   if (request.tools.empty() || mode == ToolsMode::kPin) return chosen;
   chosen.sends_all = false;
@@ -60,7 +61,8 @@ Result<RemoteTools> ChooseRemoteTools(const Json& body,
   options.top_k = max_tools;
   NEXUS_ASSIGN_OR_RETURN(
       const route::RouteDecision decision,
-      router->Route(request.tools, remote::LastUserText(body), options));
+      router->Route(request.tools, remote::LastUserText(body), options,
+                    caller));
   chosen.route_ms = Milliseconds(Clock::Monotonic().Now() - start);
 
   const bool is_sure =

@@ -34,7 +34,8 @@ struct RemoteTools {
 Result<RemoteTools> ChooseRemoteTools(const Json& body,
                                       const ChatRequest& request,
                                       ToolsMode mode, int max_tools,
-                                      ToolRouter* router);
+                                      ToolRouter* router,
+                                      const Caller& caller = {});
 
 }  // namespace nexus::serve
 

@@ -54,7 +54,7 @@ std::optional<ApiError> Read(const Json& body, RerankRequest* request) {
 }  // namespace
 
 net::ServerResponse Rerank(const net::ServerRequest& request,
-                           ToolRouter* router) {
+                           ToolRouter* router, const Caller& caller) {
   Json body;
   if (const auto error = ParseBody(request, &body)) {
     return ErrorResponse(*error);
@@ -70,7 +70,7 @@ net::ServerResponse Rerank(const net::ServerRequest& request,
   if (!wanted.model.empty() && wanted.model != scorer) {
     return ErrorResponse(ModelNotFound(wanted.model, scorer));
   }
-  auto scores = router->Score(wanted.query, wanted.documents);
+  auto scores = router->Score(wanted.query, wanted.documents, caller);
   if (!scores.ok()) return ErrorResponse(FromStatus(scores.status()));
   if (router->has_reranker()) {
     for (float& score : *scores) score = 1 / (1 + std::exp(-score));

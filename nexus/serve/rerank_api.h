@@ -12,7 +12,7 @@ namespace nexus::serve {
 // its logit, 0 to 1), by cosines of the encoder where there is none. 501 with
 // neither. Thread-safe.
 net::ServerResponse Rerank(const net::ServerRequest& request,
-                           ToolRouter* router);
+                           ToolRouter* router, const Caller& caller = {});
 
 }  // namespace nexus::serve
 

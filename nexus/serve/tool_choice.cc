@@ -45,7 +45,8 @@ bool TakeCall(const RouteDecision& decision, CallCounts* calls) {
 
 // nullopt: nothing is left.
 Result<std::optional<RouteDecision>> RouteWhatIsLeft(ToolRouter* router,
-                                                     ChatJob* job) {
+                                                     ChatJob* job,
+                                                     const Caller& caller) {
   const std::vector<ChatMessage>& messages = job->request.messages;
   const auto user = LastUserMessage(messages);
   if (user == messages.end()) return std::optional<RouteDecision>();
@@ -61,8 +62,9 @@ Result<std::optional<RouteDecision>> RouteWhatIsLeft(ToolRouter* router,
   // Calls that match no clause count too: this must end.
   if (call_count >= clauses.size()) return std::optional<RouteDecision>();
   for (const std::string& clause : clauses) {
-    NEXUS_ASSIGN_OR_RETURN(RouteDecision decision,
-                           router->Route(job->request.tools, clause, {}));
+    NEXUS_ASSIGN_OR_RETURN(
+        RouteDecision decision,
+        router->Route(job->request.tools, clause, {}, caller));
     // A fragment that no tool fits surely wants none; a call too many costs
     // more than an answer too early.
     if (decision.outcome == Outcome::kAbstain) continue;
@@ -81,7 +83,7 @@ std::string_view LastUserText(const std::vector<ChatMessage>& messages) {
   return user == messages.end() ? std::string_view() : user->content;
 }
 
-Status ChooseTool(ToolRouter* router, ChatJob* job) {
+Status ChooseTool(ToolRouter* router, ChatJob* job, const Caller& caller) {
   const ChatRequest& request = job->request;
   if (request.tools.empty() || request.tool_choice == ToolChoice::kNone) {
     return Status::Ok();
@@ -95,13 +97,14 @@ Status ChooseTool(ToolRouter* router, ChatJob* job) {
   const bool must_call = request.tool_choice == ToolChoice::kRequired;
   const auto start = Clock::Monotonic().Now();
   if (request.messages.back().role != "user") {
-    NEXUS_ASSIGN_OR_RETURN(job->decision, RouteWhatIsLeft(router, job));
+    NEXUS_ASSIGN_OR_RETURN(job->decision, RouteWhatIsLeft(router, job, caller));
   }
   if (!job->decision.has_value() &&
       (must_call || request.messages.back().role == "user")) {
     job->routed_text = LastUserText(request.messages);
-    NEXUS_ASSIGN_OR_RETURN(job->decision,
-                           router->Route(request.tools, job->routed_text, {}));
+    NEXUS_ASSIGN_OR_RETURN(
+        job->decision,
+        router->Route(request.tools, job->routed_text, {}, caller));
   }
   job->route_ms = Milliseconds(Clock::Monotonic().Now() - start);
   if (job->decision.has_value() && !job->decision->candidates.empty() &&

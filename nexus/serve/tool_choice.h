@@ -22,7 +22,7 @@ namespace nexus::serve {
 
 // Fills the job's tool (none: an answer in words or, with a list before it, the
 // model's own choice), its decision and what it was made from. Thread-safe.
-Status ChooseTool(ToolRouter* router, ChatJob* job);
+Status ChooseTool(ToolRouter* router, ChatJob* job, const Caller& caller = {});
 
 // Empty: the user has said nothing.
 std::string_view LastUserText(const std::vector<llm::ChatMessage>& messages);

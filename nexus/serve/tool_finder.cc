@@ -49,8 +49,8 @@ void Add(const ToolSchema* tool, std::vector<ToolSchema>* tools) {
 
 }  // namespace
 
-Status ListTools(ToolRouter* router, const HybridOptions& options,
-                 ChatJob* job) {
+Status ListTools(ToolRouter* router, const HybridOptions& options, ChatJob* job,
+                 const Caller& caller) {
   const ChatRequest& request = job->request;
   std::vector<ToolSchema> tools;
   const bool lists_all =
@@ -62,8 +62,9 @@ Status ListTools(ToolRouter* router, const HybridOptions& options,
     const auto start = Clock::Monotonic().Now();
     job->routed_text = LastUserText(request.messages);
     NEXUS_ASSIGN_OR_RETURN(
-        job->decision, router->Route(request.tools, job->routed_text,
-                                     {.top_k = std::max(options.tools, 1)}));
+        job->decision,
+        router->Route(request.tools, job->routed_text,
+                      {.top_k = std::max(options.tools, 1)}, caller));
     job->route_ms = Milliseconds(Clock::Monotonic().Now() - start);
     for (const route::Candidate& candidate : job->decision->candidates) {
       if (tools.size() == static_cast<size_t>(options.tools)) break;

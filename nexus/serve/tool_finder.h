@@ -30,8 +30,8 @@ struct HybridOptions {
 
 // Fills the job's list, and its finder where there is one: a list that shows
 // every tool needs none. Thread-safe.
-Status ListTools(ToolRouter* router, const HybridOptions& options,
-                 ChatJob* job);
+Status ListTools(ToolRouter* router, const HybridOptions& options, ChatJob* job,
+                 const Caller& caller = {});
 
 // Tools of the request that fit the query and aren't listed, best first.
 Result<std::vector<schema::ToolSchema>> SearchTools(

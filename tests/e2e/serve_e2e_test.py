@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ for _name in ("MODEL", "STORE", "MCP", "TOOLS", "ENCODER", "CTX", "THREADS", "HO
     os.environ.pop("NEXUS_" + _name, None)
 os.environ["NEXUS_CONFIG"] = os.devnull
 MODEL = "smollm2-135m"
+HTTP_API = pathlib.Path(__file__).resolve().parents[2] / "docs" / "http_api.md"
 
 
 def free_port():
@@ -58,12 +60,12 @@ WEATHER = [{"role": "user", "content": "What is the weather in Paris right now?"
 class Server:
     """A running `nexus serve`; its folder goes away with it."""
 
-    def __init__(self, *flags, env=None):
+    def __init__(self, *flags, env=None, store=None):
         self.dir = tempfile.TemporaryDirectory(prefix="nexus-serve-")
         self.log = open(pathlib.Path(self.dir.name) / "stderr", "w+")
         self.process = subprocess.Popen(
             [BIN, "serve", "--port", "0", "--model", MODEL, "--threads", "1", "--ctx",
-             "1024", "--store", self.dir.name + "/store", *flags],
+             "1024", "--store", store or self.dir.name + "/store", *flags],
             stdout=subprocess.PIPE, stderr=self.log, text=True,
             env={**os.environ, **(env or {})},
         )
@@ -117,13 +119,22 @@ class Server:
             assert time.monotonic() < deadline, f"{name} stays under {at_least}"
             time.sleep(0.05)
 
+    def kill(self):
+        """As kill -9 and the out-of-memory killer do."""
+        self.process.kill()
+        self.process.wait()
+        self._clean_up()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
+        self._clean_up()
+        return code
+
+    def _clean_up(self):
         self.process.stdout.close()
         self.log.close()
         self.dir.cleanup()
-        return code
 
 
 class ServeTest(unittest.TestCase):
@@ -293,6 +304,57 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(second["nexus"]["tier"], "exact-prefix")
         self.assertTrue(second["choices"][0]["message"]["tool_calls"])
 
+    def test_a_hybrid_list_shows_the_best_tools_and_a_finder(self):
+        more = TOOLS + [tool(f"plant_tree_{i}", f"Plant a tree in garden {i}", n="integer")
+                        for i in range(6)]
+        answer = self.server.chat(tools=more, tool_choice="required", max_tokens=128,
+                                  nexus={"tools": "hybrid"})
+        call = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+        self.assertIn(call["name"], [t["function"]["name"] for t in more])
+        self.assertIsInstance(json.loads(call["arguments"]), dict)
+        report = answer["nexus"]
+        self.assertEqual(report["mode"], "hybrid")
+        self.assertIsInstance(report["searches"], list)
+        self.assertEqual(report["route"]["tool"], "get_weather")
+        # Four of nine and the finder, not all of them.
+        whole = self.server.chat(tools=more, tool_choice="required", max_tokens=128,
+                                 nexus={"tools": "pin"})
+        self.assertLess(answer["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"])
+
+    def test_documents_are_ranked(self):
+        documents = ["a recipe for bread", {"text": "the weather in Paris"}, "sheep"]
+        status, _, text = self.server.request(
+            "POST", "/v1/rerank", {"query": "is it raining in Paris?", "top_n": 2,
+                                   "documents": documents, "return_documents": True})
+        self.assertEqual(status, 200, text)
+        results = json.loads(text)["results"]
+        self.assertEqual([len(results), results[0]["index"]], [2, 1])
+        self.assertEqual(results[0]["document"], documents[1])
+        self.assertGreater(results[0]["relevance_score"], results[1]["relevance_score"])
+        self.error(400, param="documents", path="/v1/rerank", body={"query": "x"})
+
+    def test_what_the_page_asks(self):
+        def get(path):
+            status, headers, text = self.server.request("GET", path)
+            self.assertEqual(status, 200, text)
+            return headers["Content-Type"], text
+
+        kind, text = get("/")
+        self.assertTrue(kind.startswith("text/html"))
+        self.assertIn("<html", text)
+        about = json.loads(get("/v1/nexus/server")[1])
+        self.assertEqual([about["model"], about["context_tokens"], about["splicing"]],
+                         [MODEL, 1024, None])
+        self.assertEqual(json.loads(get("/v1/nexus/tools")[1])["tools"], [])
+        self.assertIn("blocks", json.loads(get("/v1/nexus/store")[1]))
+        self.assertIn("profile", json.loads(get("/v1/nexus/profile")[1]))
+        kind, text = get("/metrics")
+        self.assertTrue(kind.startswith("text/plain"))
+        names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+        self.assertGreater(len(names), 15)
+        documented = re.findall(r"`(nexus_\w+)", HTTP_API.read_text())
+        self.assertEqual([name for name in names if name not in documented], [])
+
     def test_response_format_and_stop(self):
         schema = {"type": "object", "properties": {"n": {"type": "integer"}},
                   "required": ["n"], "additionalProperties": False}
@@ -383,6 +445,34 @@ class ServeStartTest(unittest.TestCase):
             self.assertNotIn("s3cret", server.log.read())
         finally:
             self.assertEqual(server.stop(), 0)
+
+    def test_pages_of_its_own_host_and_of_listed_origins_may_ask(self):
+        app = "https://app.example"
+        server = Server("--allow-origin", app, env={"NEXUS_API_KEY": "s3cret"})
+
+        def ask(origin, host, method="POST", **headers):
+            status, answered, _ = server.request(
+                method, "/v1/nexus/route", {"query": "convert", "tools": TOOLS},
+                {"Origin": origin, "Host": host, "Authorization": "Bearer s3cret",
+                 **headers})
+            return status, answered["Access-Control-Allow-Origin"]
+
+        try:
+            # The server's page on a phone in the network, and behind a TLS proxy.
+            self.assertEqual(ask("http://192.168.1.7:8080", "192.168.1.7:8080"),
+                             (200, None))
+            self.assertEqual(ask("https://nexus.example", "nexus.example"), (200, None))
+            self.assertEqual(ask("https://evil.example", "nexus.example"), (403, None))
+            self.assertEqual(ask(app, "nexus.example"), (200, app))
+            self.assertEqual(
+                ask(app, "nexus.example", "OPTIONS", **{
+                    "Access-Control-Request-Method": "POST", "Authorization": ""}),
+                (204, app))
+        finally:
+            self.assertEqual(server.stop(), 0)
+        wrong = self.run_serve("--allow-origin", "*")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("--allow-origin", wrong.stderr)
 
     def test_sigterm_lets_requests_end(self):
         server = Server()
