@@ -324,14 +324,14 @@ TEST_F(SessionTest, AServerThatHangsOrDiesIsAToolResult) {
 TEST_F(SessionTest, ShowsAllToolsUnderTheirNames) {
   Start({FakeServer("a", "rich"), FakeServer("b", "rich")}, Expose::kAll);
   const Json tools = Ask("tools/list").result["tools"];
-  ASSERT_EQ(tools.size(), 14u);
+  ASSERT_EQ(tools.size(), 16u);
   const Json& first = tools[0];
   EXPECT_EQ(first["name"], "a__read_note");
   EXPECT_EQ(first["title"], "Read");
   EXPECT_EQ(first["annotations"]["readOnlyHint"], true);
   EXPECT_EQ(first["outputSchema"]["type"], "object");
   EXPECT_EQ(first["_meta"]["example/x"], 1);
-  EXPECT_EQ(tools[7]["name"], "b__read_note");
+  EXPECT_EQ(tools[8]["name"], "b__read_note");
   const RpcResponse own = Ask("tools/call", {{"name", "find_tool"}});
   ASSERT_TRUE(own.error);
   EXPECT_EQ(own.error->code, -32602);

@@ -12,6 +12,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/base/json.h"
+#include "nexus/mcp/request_headers.h"
 #include "nexus/net/http_client.h"
 #include "nexus/net/sse.h"
 
@@ -85,10 +86,10 @@ class HttpTransport final : public Transport {
     request.headers["Accept"] = "application/json, text/event-stream";
     // The stateless revision wants it on requests; no revision on others.
     if (!options.method.empty() && options.answered != nullptr) {
-      request.headers["Mcp-Method"] = options.method;
+      request.headers[kMethodHeader] = options.method;
     }
     if (!options.tool_name.empty()) {
-      request.headers["Mcp-Name"] = options.tool_name;
+      request.headers[kNameHeader] = EncodeHeaderText(options.tool_name);
     }
     Exchange exchange;
     Status status = Perform(std::move(request), options, deadline, &exchange);
@@ -128,7 +129,7 @@ class HttpTransport final : public Transport {
     HttpHeaders headers;
     if (!session_id_.empty()) headers["Mcp-Session-Id"] = session_id_;
     if (!protocol_version_.empty()) {
-      headers["MCP-Protocol-Version"] = protocol_version_;
+      headers[kVersionHeader] = protocol_version_;
     }
     return headers;
   }

@@ -149,6 +149,42 @@ TEST(HttpTransportTest, SendsTheHeadersOfTheProtocol) {
   }
 }
 
+// As servers that know no handshake refuse it.
+TEST(HttpTransportTest, RepeatsTheRequestInHeadersWhereThereIsNoHandshake) {
+  McpHttpServer server([](const Json& id, const Json&) {
+    return TestResponse{.body = Answer(id, TextResult("hi"))};
+  });
+  server.on_post = [](const TestRequest& request) {
+    const Json message = Json::parse(request.body);
+    if (message["method"] == "initialize") {
+      return TestResponse{
+          .status = 400,
+          .body = DumpJson(
+              {{"jsonrpc", "2.0"},
+               {"id", message["id"]},
+               {"error",
+                {{"code", -32020}, {"message", "Mcp-Method is missing"}}}})};
+    }
+    if (message["method"] != "server/discover") {
+      return TestResponse{.status = 0};
+    }
+    return TestResponse{
+        .body = Answer(message["id"], {{"supportedVersions", {"2026-07-28"}},
+                                       {"capabilities", Json::object()}})};
+  };
+  ASSERT_OK_AND_ASSIGN(auto client, McpClient::Connect(ConfigFor(server)));
+  EXPECT_EQ(client->server_info().protocol_version, "2026-07-28");
+  for (const auto& [name, header] :
+       {std::pair<const char*, const char*>{"get-sum", "get-sum"},
+        {"été", "=?base64?w6l0w6k=?="}}) {
+    ASSERT_OK(client->CallTool(name, nullptr));
+    const TestRequest last = server.requests().back();
+    EXPECT_EQ(last.Header("mcp-protocol-version"), "2026-07-28");
+    EXPECT_EQ(last.Header("mcp-method"), "tools/call");
+    EXPECT_EQ(last.Header("mcp-name"), header);
+  }
+}
+
 TEST(HttpTransportTest, TakesNoContentForAWordOfThanks) {
   McpHttpServer server([](const Json& id, const Json&) {
     return TestResponse{.body = Answer(id, TextResult("hi"))};
