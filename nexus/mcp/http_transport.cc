@@ -91,6 +91,9 @@ class HttpTransport final : public Transport {
     if (!options.tool_name.empty()) {
       request.headers[kNameHeader] = EncodeHeaderText(options.tool_name);
     }
+    for (const auto& [name, value] : options.headers) {
+      request.headers[name] = value;
+    }
     Exchange exchange;
     Status status = Perform(std::move(request), options, deadline, &exchange);
     const auto answered = [&] {
@@ -236,6 +239,11 @@ class HttpTransport final : public Transport {
           what + ": the server has ended the session; connect again");
       if (!reported_closed_.exchange(true)) handlers_.on_closed(expired);
       return expired;
+    }
+    // Only with a handshake there is another stream for the answer to come on.
+    if (exchange.is_stream && !options.method.empty() &&
+        options.answered != nullptr) {
+      return UnavailableError(what + ": the stream ended without the answer");
     }
     if (status >= 200 && status < 300) {
       const std::string type = MediaType(exchange.head.headers);

@@ -43,6 +43,16 @@ bool IsHeaderByte(char c) { return c == '\t' || (c >= ' ' && c <= '~'); }
 
 bool IsSpace(char c) { return c == ' ' || c == '\t'; }
 
+// A name is written by a server and read by another: it mustn't end the header.
+bool IsToken(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+           (c >= 'a' && c <= 'z') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) !=
+               std::string_view::npos;
+  });
+}
+
 void Collect(const Json& schema, const Json& arguments,
              std::vector<ParamHeader>* headers) {
   if (!schema.is_object()) return;
@@ -55,7 +65,7 @@ void Collect(const Json& schema, const Json& arguments,
       if (found != arguments.end()) value = *found;
     }
     const std::string name = StringOf(property, "x-mcp-header");
-    if (!name.empty() && (value.is_null() || value.is_string() ||
+    if (IsToken(name) && (value.is_null() || value.is_string() ||
                           value.is_boolean() || value.is_number_integer())) {
       headers->push_back({"Mcp-Param-" + name, value});
     }

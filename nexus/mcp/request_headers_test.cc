@@ -57,6 +57,7 @@ TEST(RequestHeadersTest, FindsMarkedProperties) {
       "absent": {"x-mcp-header": "Absent"},
       "odd": {"x-mcp-header": "Odd"},
       "wrong": {"x-mcp-header": 7},
+      "evil": {"x-mcp-header": "A: 1\r\nB"},
       "list": {"items": {"properties": {"x": {"x-mcp-header": "X"}}}}},
       "anyOf": [{"properties": {"y": {"x-mcp-header": "Y"}}}]})");
   const auto headers =
