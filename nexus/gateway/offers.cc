@@ -160,6 +160,7 @@ RpcResponse ReadResource(Gateway* gateway, const Json& params,
   if (uri.empty()) return WrongParams("resources/read: \"uri\" is missing");
   RpcResponse last = ErrorResponse({}, kResourceNotFound,
                                    "no server has the resource '" + uri + "'");
+  last.error->data = {{"uri", uri}};
   for (Upstream* upstream : Owners(*gateway, uri)) {
     last = Forward(upstream, "resources/read", params, options);
     if (!last.error) return last;

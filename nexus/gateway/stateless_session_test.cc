@@ -181,6 +181,15 @@ TEST_F(StatelessSessionTest, KeepsTheRevisionsOwnCodesToItself) {
   EXPECT_THAT(refused.error->message, HasSubstr("sign in"));
 }
 
+TEST_F(StatelessSessionTest, SaysWhichResourceNobodyHas) {
+  Start({FakeServer("a", "normal")});
+  const RpcResponse missing =
+      Ask("resources/read", With({{"uri", "note://1"}}));
+  ASSERT_TRUE(missing.error);
+  EXPECT_EQ(missing.error->code, -32602);
+  EXPECT_EQ(missing.error->data["uri"], "note://1");
+}
+
 TEST_F(StatelessSessionTest, FindsAndCalls) {
   Start({FakeServer("notes", "rich"), FakeServer("other", "normal")});
   const Json found = Call("find_tool", {{"query", "delete a note"}});
