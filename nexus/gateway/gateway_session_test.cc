@@ -6,41 +6,19 @@
 #include "nexus/base/test_util.h"
 #include "nexus/gateway/session.h"
 #include "nexus/gateway/testing/fake_servers.h"
+#include "nexus/gateway/testing/heard.h"
+#include "nexus/gateway/testing/wrong_types.h"
 #include "nexus/mcp/json_fields.h"
 
 namespace nexus::gateway {
 namespace {
 
-using mcp::RpcNotification;
 using mcp::RpcResponse;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-// Notifications, from whatever thread.
-class Heard {
- public:
-  NotificationSink Sink() {
-    return [this](const RpcNotification& notification) {
-      MutexLock lock(mutex_);
-      all_.push_back(notification);
-    };
-  }
-  std::vector<RpcNotification> Of(const std::string& method) const {
-    MutexLock lock(mutex_);
-    std::vector<RpcNotification> found;
-    for (const RpcNotification& one : all_) {
-      if (one.method == method) found.push_back(one);
-    }
-    return found;
-  }
-
- private:
-  mutable Mutex mutex_;
-  std::vector<RpcNotification> all_ GUARDED_BY(mutex_);
-};
 
 class SessionTest : public testing::Test {
  protected:
@@ -122,7 +100,7 @@ TEST_F(SessionTest, RefusesWhatIsWrong) {
     const RpcResponse answer = Ask(method, std::move(params));
     return answer.error ? answer.error->code : 0;
   };
-  EXPECT_EQ(code("tools/list", nullptr), -32600);
+  EXPECT_EQ(code("tools/list", nullptr), -32602);
   EXPECT_EQ(code("ping", nullptr), 0);
   EXPECT_EQ(code("initialize", Json::object()), -32602);
   EXPECT_EQ(code("initialize", {{"protocolVersion", 7}}), -32602);
@@ -141,26 +119,6 @@ TEST_F(SessionTest, RefusesWhatIsWrong) {
   EXPECT_EQ(code("completion/complete", Json::object()), -32602);
   EXPECT_EQ(code("sampling/createMessage", nullptr), -32601);
   EXPECT_EQ(code("tools/lists", nullptr), -32601);
-}
-
-// Calls `visit` with `root` as it is with one of its values, itself included,
-// of another type.
-void ForEachWrongType(const Json& root,
-                      const std::function<void(const Json&)>& visit) {
-  static const Json kWrong = Json::parse(
-      R"([null, true, 7, -1.5, 18446744073709551615, "", "x", [], [{}], {},
-          {"a": 1}])");
-  const std::function<void(const Json::json_pointer&)> change =
-      [&](const Json::json_pointer& at) {
-        for (const Json& wrong : kWrong) {
-          Json changed = root;
-          changed[at] = wrong;
-          visit(changed);
-        }
-        if (!root[at].is_object()) return;
-        for (const auto& [key, value] : root[at].items()) change(at / key);
-      };
-  change(Json::json_pointer());
 }
 
 // The servers of both kinds: into what goes to the stateless one more is
@@ -366,14 +324,14 @@ TEST_F(SessionTest, AServerThatHangsOrDiesIsAToolResult) {
 TEST_F(SessionTest, ShowsAllToolsUnderTheirNames) {
   Start({FakeServer("a", "rich"), FakeServer("b", "rich")}, Expose::kAll);
   const Json tools = Ask("tools/list").result["tools"];
-  ASSERT_EQ(tools.size(), 14u);
+  ASSERT_EQ(tools.size(), 16u);
   const Json& first = tools[0];
   EXPECT_EQ(first["name"], "a__read_note");
   EXPECT_EQ(first["title"], "Read");
   EXPECT_EQ(first["annotations"]["readOnlyHint"], true);
   EXPECT_EQ(first["outputSchema"]["type"], "object");
   EXPECT_EQ(first["_meta"]["example/x"], 1);
-  EXPECT_EQ(tools[7]["name"], "b__read_note");
+  EXPECT_EQ(tools[8]["name"], "b__read_note");
   const RpcResponse own = Ask("tools/call", {{"name", "find_tool"}});
   ASSERT_TRUE(own.error);
   EXPECT_EQ(own.error->code, -32602);

@@ -4,6 +4,10 @@
 #include <random>
 #include <utility>
 
+#include "nexus/gateway/http_replies.h"
+#include "nexus/gateway/stateless.h"
+#include "nexus/mcp/request_headers.h"
+
 namespace nexus::gateway {
 namespace {
 
@@ -13,31 +17,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr const char* kSessionHeader = "Mcp-Session-Id";
-constexpr const char* kEventStream = "text/event-stream";
-constexpr int64_t kServerError = -32000;
 // Answers and progress of one request that its client hasn't read.
 constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
-// How soon a stream notices that it should end.
-constexpr milliseconds kPoll{100};
-
-ServerResponse Refuse(int status, const std::string& message) {
-  ServerResponse response;
-  response.status = status;
-  response.body = HttpFront::ErrorBody(status, message);
-  return response;
-}
-
-ServerResponse RefuseRpc(int status, const mcp::RpcResponse& refusal) {
-  ServerResponse response;
-  response.status = status;
-  response.body = mcp::SerializeRpc(refusal);
-  return response;
-}
-
-std::string Event(std::string_view json) {
-  return "event: message\ndata: " + std::string(json) + "\n\n";
-}
-
 // 128 bits that nobody can guess: who knows it can use the session.
 std::string NewSessionId() {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -52,31 +33,11 @@ std::string NewSessionId() {
   return id;
 }
 
-bool Accepts(const ServerRequest& request, std::string_view type) {
-  const std::string_view accept = request.Header("Accept");
-  return accept.find(type) != std::string_view::npos ||
-         accept.find("*/*") != std::string_view::npos;
-}
-
-// Writes what comes into `outbox` until that is closed, `is_over` says so, or
-// nobody reads.
-bool WriteEvents(Outbox* outbox, const net::StreamWriter& write,
-                 milliseconds heartbeat, const std::function<bool()>& is_over) {
-  auto last = steady_clock::now();
-  while (!is_over()) {
-    // Asked first: what comes between an empty look and the end isn't lost.
-    const bool was_closed = outbox->closed();
-    if (const auto text = outbox->Pop(kPoll)) {
-      if (!write(Event(*text))) return false;
-      last = steady_clock::now();
-    } else if (was_closed) {
-      return true;
-    } else if (steady_clock::now() - last >= heartbeat) {
-      if (!write(": \n\n")) return false;
-      last = steady_clock::now();
-    }
-  }
-  return true;
+// Older clients name none.
+bool IsServedRevision(const std::string& revision) {
+  return revision.empty() ||
+         std::any_of(std::begin(kServedRevisions), std::end(kServedRevisions),
+                     [&](const char* served) { return revision == served; });
 }
 
 }  // namespace
@@ -111,7 +72,13 @@ struct HttpFront::Client {
 HttpFront::HttpFront(Gateway* gateway, HttpFrontOptions options)
     : gateway_(gateway),
       options_(std::move(options)),
-      workers_(options_.max_requests) {}
+      workers_(options_.max_requests),
+      stateless_(gateway_,
+                 {.version = options_.version,
+                  .max_subscriptions = options_.max_sessions,
+                  .max_unread_bytes = options_.max_unread_bytes,
+                  .heartbeat = options_.heartbeat},
+                 &workers_, &draining_) {}
 
 HttpFront::~HttpFront() {
   {
@@ -122,9 +89,7 @@ HttpFront::~HttpFront() {
 }
 
 std::string HttpFront::ErrorBody(int status, std::string_view message) {
-  const int64_t code =
-      status == 400 ? mcp::rpc_error::kInvalidRequest : kServerError;
-  return mcp::SerializeRpc(ErrorResponse({}, code, std::string(message)));
+  return HttpErrorBody(status, message);
 }
 
 ServerResponse HttpFront::Handle(const ServerRequest& request) {
@@ -133,14 +98,13 @@ ServerResponse HttpFront::Handle(const ServerRequest& request) {
                            "; the MCP endpoint is " + kHttpPath);
   }
   if (draining_) return Refuse(503, "the gateway is shutting down");
-  const std::string_view revision = request.Header("MCP-Protocol-Version");
-  if (!revision.empty() &&
-      std::none_of(std::begin(kServedRevisions), std::end(kServedRevisions),
-                   [&](const char* served) { return revision == served; })) {
-    return Refuse(400, "MCP-Protocol-Version: revision '" +
-                           std::string(revision) + "' isn't served here");
-  }
   if (request.method == "POST") return Post(request);
+  if (const std::string revision(request.Header(mcp::kVersionHeader));
+      revision == mcp::kStatelessRevision) {
+    return Refuse(405, "revision " + revision + " has POST only");
+  } else if (!IsServedRevision(revision)) {
+    return RefuseRpc(400, UnsupportedVersion({}, revision));
+  }
   if (request.method == "GET") return Listen(request);
   if (request.method == "DELETE") return Delete(request);
   return Refuse(405, "use POST, GET or DELETE");
@@ -210,6 +174,18 @@ ServerResponse HttpFront::Post(const ServerRequest& request) {
   }
   Incoming incoming = ReadIncoming(request.body);
   if (incoming.refusal) return RefuseRpc(400, *incoming.refusal);
+
+  const std::string revision(request.Header(mcp::kVersionHeader));
+  if (StatelessFront::IsFor(revision, incoming)) {
+    return stateless_.Post(request, std::move(incoming));
+  }
+  if (!IsServedRevision(revision)) {
+    const auto* rpc = std::get_if<mcp::RpcRequest>(&incoming.messages[0]);
+    return RefuseRpc(
+        400, UnsupportedVersion(
+                 rpc == nullptr || incoming.is_batch ? mcp::RpcId() : rpc->id,
+                 revision));
+  }
 
   std::shared_ptr<Client> client;
   bool is_new = false;
@@ -302,8 +278,7 @@ ServerResponse HttpFront::Answer(
   // each ticket must be run. Without a thread: here, and what it says comes all
   // at the end.
   if (!workers_.Start(run)) run();
-  response.content_type = kEventStream;
-  response.headers["Cache-Control"] = "no-cache";
+  response = EventStream();
   response.stream =
       [this, outbox = std::move(outbox),
        gone = request.is_client_gone](const net::StreamWriter& write) {
@@ -319,8 +294,7 @@ ServerResponse HttpFront::Listen(const ServerRequest& request) {
   ServerResponse response;
   const auto client = Find(request, &response);
   if (client == nullptr) return response;
-  response.content_type = kEventStream;
-  response.headers["Cache-Control"] = "no-cache";
+  response = EventStream();
   response.stream = [this, client, gone = request.is_client_gone](
                         const net::StreamWriter& write) {
     const int mine = ++client->streams_begun;

@@ -1,5 +1,6 @@
 // HttpFront: the gateway over streamable HTTP: a session for each client, POST
 // for its messages, GET for what the gateway says unasked, DELETE at the end.
+// Clients that know no sessions are http_stateless.h's.
 //
 // A request of a server's is answered as an event stream where the client takes
 // one, so that progress can go ahead of the answer. The request runs on a
@@ -20,6 +21,7 @@
 
 #include "nexus/base/mutex.h"
 #include "nexus/gateway/gateway.h"
+#include "nexus/gateway/http_stateless.h"
 #include "nexus/gateway/incoming.h"
 #include "nexus/gateway/outbox.h"
 #include "nexus/gateway/session.h"
@@ -32,6 +34,7 @@ inline constexpr const char* kHttpPath = "/mcp";
 
 struct HttpFrontOptions {
   std::string version;  // of the program
+  // Without sessions it bounds subscriptions.
   size_t max_sessions = 100;
   // Requests of all sessions that may run at once.
   size_t max_requests = 128;
@@ -85,6 +88,7 @@ class HttpFront {
   std::map<std::string, std::shared_ptr<Client>, std::less<>> clients_
       GUARDED_BY(mutex_);
   net::WorkerPool workers_;
+  StatelessFront stateless_;
 };
 
 }  // namespace nexus::gateway

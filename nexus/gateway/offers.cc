@@ -6,6 +6,7 @@
 
 #include "nexus/gateway/exposed_name.h"
 #include "nexus/gateway/incoming.h"
+#include "nexus/gateway/stateless.h"
 #include "nexus/mcp/json_fields.h"
 
 namespace nexus::gateway {
@@ -144,13 +145,9 @@ Upstream* TemplateOwner(const Gateway& gateway,
 // that could say so.
 RpcResponse Forward(Upstream* upstream, const std::string& method, Json params,
                     const mcp::CallOptions& options) {
-  if (const auto meta = params.find("_meta"); meta != params.end()) {
-    if (meta->is_object()) {
-      meta->erase("progressToken");
-    } else {
-      params.erase(meta);
-    }
-  }
+  Json meta = ForwardedMeta(params);
+  params.erase("_meta");
+  if (!meta.is_null()) params["_meta"] = std::move(meta);
   auto answer = upstream->Request(method, std::move(params), options);
   if (answer.ok()) return std::move(answer).value();
   return ErrorResponse({}, mcp::rpc_error::kInternalError,
@@ -163,6 +160,7 @@ RpcResponse ReadResource(Gateway* gateway, const Json& params,
   if (uri.empty()) return WrongParams("resources/read: \"uri\" is missing");
   RpcResponse last = ErrorResponse({}, kResourceNotFound,
                                    "no server has the resource '" + uri + "'");
+  last.error->data = {{"uri", uri}};
   for (Upstream* upstream : Owners(*gateway, uri)) {
     last = Forward(upstream, "resources/read", params, options);
     if (!last.error) return last;

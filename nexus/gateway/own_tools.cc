@@ -240,7 +240,7 @@ FindAnswer FindTool(Gateway* gateway, const Json& arguments,
 }
 
 mcp::RpcResponse CallServer(Gateway* gateway, const GatewayTool& tool,
-                            Json arguments, const Json& meta,
+                            Json arguments, const HandedOn& handed_on,
                             const mcp::CallOptions& options) {
   mcp::RpcResponse response;
   if (arguments.is_null()) arguments = Json::object();
@@ -256,7 +256,8 @@ mcp::RpcResponse CallServer(Gateway* gateway, const GatewayTool& tool,
   }
   Json params = {{"name", tool.schema().name},
                  {"arguments", std::move(arguments)}};
-  if (meta.is_object()) params["_meta"] = meta;
+  if (handed_on.meta.is_object()) params["_meta"] = handed_on.meta;
+  if (handed_on.before_call) handed_on.before_call(tool.server());
   auto answer = upstream->Request("tools/call", std::move(params), options);
   if (!answer.ok()) {
     response.result = ToolError(answer.status().message());
@@ -279,7 +280,7 @@ mcp::RpcResponse CallServer(Gateway* gateway, const GatewayTool& tool,
   return response;
 }
 
-Json CallTool(Gateway* gateway, const Json& given, const Json& meta,
+Json CallTool(Gateway* gateway, const Json& given, const HandedOn& handed_on,
               const mcp::CallOptions& options) {
   Json arguments = given;
   // Models often write the inner object as a string of JSON.
@@ -316,7 +317,7 @@ Json CallTool(Gateway* gateway, const Json& given, const Json& meta,
   Json inner =
       arguments.contains("arguments") ? arguments["arguments"] : Json::object();
   mcp::RpcResponse response =
-      CallServer(gateway, **tool, std::move(inner), meta, options);
+      CallServer(gateway, **tool, std::move(inner), handed_on, options);
   if (!response.error) return std::move(response.result);
   std::string text = "MCP server '" + (*tool)->server() +
                      "' refused the call of '" + (*tool)->schema().name +

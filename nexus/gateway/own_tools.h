@@ -6,6 +6,7 @@
 #ifndef NEXUS_GATEWAY_OWN_TOOLS_H_
 #define NEXUS_GATEWAY_OWN_TOOLS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,16 +35,23 @@ struct FindAnswer {
 FindAnswer FindTool(Gateway* gateway, const Json& arguments,
                     const mcp::CallOptions& options);
 
-// One call of a server's tool: the arguments are validated, then handed on with
-// `meta` (null: none). A server that fails is a tool result; its own refusal,
+// What goes with a call besides its arguments.
+struct HandedOn {
+  Json meta;  // null: none
+  // Told the server's name when the call is about to be made. May be empty.
+  std::function<void(const std::string& server)> before_call;
+};
+
+// One call of a server's tool: the arguments are validated, then handed on. A
+// server that fails is a tool result; its own refusal,
 // an error of JSON-RPC, stays one.
 mcp::RpcResponse CallServer(Gateway* gateway, const GatewayTool& tool,
-                            Json arguments, const Json& meta,
+                            Json arguments, const HandedOn& handed_on,
                             const mcp::CallOptions& options);
 
 // The same by call_tool's arguments; every failure is a tool result.
-Json CallTool(Gateway* gateway, const Json& arguments, const Json& meta,
-              const mcp::CallOptions& options);
+Json CallTool(Gateway* gateway, const Json& arguments,
+              const HandedOn& handed_on, const mcp::CallOptions& options);
 
 }  // namespace nexus::gateway
 

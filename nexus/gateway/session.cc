@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "nexus/gateway/incoming.h"
+#include "nexus/gateway/logs.h"
 #include "nexus/gateway/offers.h"
 #include "nexus/gateway/own_tools.h"
+#include "nexus/gateway/stateless.h"
 #include "nexus/mcp/json_fields.h"
 
 namespace nexus::gateway {
@@ -19,10 +21,6 @@ using mcp::RpcRequest;
 using mcp::RpcResponse;
 using mcp::StringOf;
 
-// Least serious first, as the protocol orders them.
-constexpr const char* kLevels[] = {"debug", "info",     "notice", "warning",
-                                   "error", "critical", "alert",  "emergency"};
-constexpr size_t kDefaultLevel = 1;  // info
 constexpr int kSetLevelTimeoutMs = 5000;
 
 // Of the implementation's own range: too many requests at once.
@@ -30,6 +28,8 @@ constexpr int64_t kBusyError = -32000;
 
 // Tools of a conversation that tools/list keeps showing; the oldest go.
 constexpr size_t kMaxFound = 64;
+// For how long clients may keep what only another start of the gateway changes.
+constexpr int kFixedTtlMs = 300000;
 // A page of tools/list, so that no client chokes on one message.
 constexpr size_t kMaxPageBytes = size_t{4} << 20;
 
@@ -43,12 +43,6 @@ RpcResponse WrongParams(std::string message) {
   return ErrorResponse({}, rpc_error::kInvalidParams, std::move(message));
 }
 
-std::optional<size_t> LevelOf(const std::string& name) {
-  const auto* found = std::find(std::begin(kLevels), std::end(kLevels), name);
-  if (found == std::end(kLevels)) return std::nullopt;
-  return static_cast<size_t>(found - std::begin(kLevels));
-}
-
 // Whole numbers without a point, as they most likely came.
 Json NumberJson(double value) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
@@ -56,12 +50,6 @@ Json NumberJson(double value) {
     return static_cast<int64_t>(value);
   }
   return value;
-}
-
-const Json* MetaOf(const Json& params) {
-  if (!params.is_object()) return nullptr;
-  const auto meta = params.find("_meta");
-  return meta != params.end() && meta->is_object() ? &*meta : nullptr;
 }
 
 // Progress of a server's request becomes progress of the client's.
@@ -83,15 +71,6 @@ mcp::ProgressCallback ForwardProgress(const Json& params,
   };
 }
 
-// Without the token: each connection has its own.
-Json MetaToForward(const Json& params) {
-  const Json* meta = MetaOf(params);
-  if (meta == nullptr) return nullptr;
-  Json forwarded = *meta;
-  forwarded.erase("progressToken");
-  return forwarded.empty() ? Json() : forwarded;
-}
-
 std::string Instructions(Expose expose) {
   if (expose == Expose::kAll) {
     return "Tools of several servers; each is named server__tool.";
@@ -103,26 +82,32 @@ std::string Instructions(Expose expose) {
 }  // namespace
 
 Session::Session(Gateway* gateway, SessionOptions options)
-    : gateway_(gateway), options_(std::move(options)), level_(kDefaultLevel) {
+    : gateway_(gateway),
+      options_(std::move(options)),
+      subscriptions_(options_.notify),
+      level_(kDefaultLevel) {
   gateway_->Add(this);
 }
 
 Session::~Session() { gateway_->Remove(this); }
 
 bool Session::IsQuick(const std::string& method) {
-  return method == "initialize" || method == "ping";
+  return method == "initialize" || method == "ping" || method == kDiscover ||
+         method == kListen;
 }
 
 std::shared_ptr<Session::Ticket> Session::Admit(RpcRequest request) {
   auto ticket = std::make_shared<Ticket>();
   ticket->request = std::move(request);
   MutexLock lock(mutex_);
-  if (running_.size() >= options_.max_requests) {
+  const size_t running = running_.size() + subscriptions_.size();
+  if (running >= options_.max_requests) {
     ticket->refusal = ErrorResponse(
         ticket->request.id, kBusyError,
-        std::to_string(running_.size()) +
+        std::to_string(running) +
             " requests of this session are running; wait for one to end");
-  } else if (!running_.emplace(ticket->request.id, ticket).second) {
+  } else if (subscriptions_.Has(ticket->request.id) ||
+             !running_.emplace(ticket->request.id, ticket).second) {
     ticket->refusal = ErrorResponse(
         ticket->request.id, rpc_error::kInvalidRequest,
         "a request with id " + mcp::RpcIdText(ticket->request.id) +
@@ -134,8 +119,8 @@ std::shared_ptr<Session::Ticket> Session::Admit(RpcRequest request) {
 std::optional<RpcResponse> Session::Run(const std::shared_ptr<Ticket>& ticket,
                                         const NotificationSink& emit) {
   if (ticket->refusal) return ticket->refusal;
-  RpcResponse response = Answer(ticket.get(), emit);
-  response.id = ticket->request.id;
+  std::optional<RpcResponse> response = Answer(*ticket, emit);
+  if (response) response->id = ticket->request.id;
   {
     MutexLock lock(mutex_);
     running_.erase(ticket->request.id);
@@ -144,8 +129,9 @@ std::optional<RpcResponse> Session::Run(const std::shared_ptr<Ticket>& ticket,
   return response;
 }
 
-RpcResponse Session::Answer(Ticket* ticket, const NotificationSink& emit) {
-  const RpcRequest& request = ticket->request;
+std::optional<RpcResponse> Session::Answer(const Ticket& ticket,
+                                           const NotificationSink& emit) {
+  const RpcRequest& request = ticket.request;
   if (!request.params.is_null() && !request.params.is_object()) {
     return WrongParams(request.method + ": \"params\" is no object but " +
                        request.params.type_name());
@@ -155,19 +141,41 @@ RpcResponse Session::Answer(Ticket* ticket, const NotificationSink& emit) {
     return WrongParams(request.method + ": \"_meta\" is no object but " +
                        meta->type_name());
   }
+  if (IsStateless(request)) return AnswerStateless(ticket, emit);
   if (request.method == "initialize") return Initialize(request);
   if (request.method == "ping") return ResultResponse(Json::object());
-  // A client of the revision without a handshake learns so that there is one.
-  if (revision().empty() && request.method != "server/discover") {
-    return ErrorResponse(
-        {}, rpc_error::kInvalidRequest,
-        request.method + " before initialize: shake hands first");
+  if (revision().empty()) {
+    return WrongParams(request.method + " before initialize: shake hands, or " +
+                       "say in \"_meta\" what revision " +
+                       mcp::kStatelessRevision + " asks for");
   }
-  if (request.method == "tools/list") return ListTools(*ticket);
-  if (request.method == "tools/call") return CallTool(*ticket, emit);
-  if (request.method == "logging/setLevel") return SetLevel(*ticket);
+  if (request.method == "logging/setLevel") return SetLevel(ticket);
+  return AnswerMethod(ticket, emit);
+}
+
+std::optional<RpcResponse> Session::AnswerStateless(
+    const Ticket& ticket, const NotificationSink& emit) {
+  const RpcRequest& request = ticket.request;
+  if (auto refusal = CheckRequestMeta(request)) return refusal;
+  if (auto refusal = CheckVersion(request)) return refusal;
+  if (request.method == kListen) {
+    return subscriptions_.Open(request, ChangingLists());
+  }
+  RpcResponse response = request.method == kDiscover
+                             ? ResultResponse(Discovered())
+                             : AnswerMethod(ticket, emit);
+  CompleteResponse(request.method, ServerInfo(), &response);
+  return response;
+}
+
+// What the revisions have in common.
+RpcResponse Session::AnswerMethod(const Ticket& ticket,
+                                  const NotificationSink& emit) {
+  const RpcRequest& request = ticket.request;
+  if (request.method == "tools/list") return ListTools(ticket);
+  if (request.method == "tools/call") return CallTool(ticket, emit);
   mcp::CallOptions options;
-  options.cancel = &ticket->cancelled;
+  options.cancel = &ticket.cancelled;
   options.on_progress = ForwardProgress(request.params, emit);
   if (auto response = AnswerOffer(
           gateway_, request.method,
@@ -177,6 +185,34 @@ RpcResponse Session::Answer(Ticket* ticket, const NotificationSink& emit) {
   }
   return ErrorResponse({}, rpc_error::kMethodNotFound,
                        "the gateway doesn't offer '" + request.method + "'");
+}
+
+Json Session::ServerInfo() const {
+  return {{"name", "nexus"},
+          {"title", "Nexus MCP gateway"},
+          {"version", options_.version}};
+}
+
+std::vector<ListKind> Session::ChangingLists() const {
+  std::vector<ListKind> lists = {ListKind::kPrompts, ListKind::kResources};
+  // Else it is the two tools, always.
+  if (gateway_->options().expose == Expose::kAll) {
+    lists.push_back(ListKind::kTools);
+  }
+  return lists;
+}
+
+Json Session::Discovered() const {
+  const Expose expose = gateway_->options().expose;
+  return {{"supportedVersions", Json::array({mcp::kStatelessRevision})},
+          {"capabilities",
+           {{"tools", {{"listChanged", expose == Expose::kAll}}},
+            {"prompts", {{"listChanged", true}}},
+            {"resources", {{"listChanged", true}}},
+            {"completions", Json::object()},
+            {"logging", Json::object()}}},
+          {"instructions", Instructions(expose)},
+          {"ttlMs", kFixedTtlMs}};
 }
 
 RpcResponse Session::Initialize(const RpcRequest& request) {
@@ -205,10 +241,7 @@ RpcResponse Session::Initialize(const RpcRequest& request) {
          {"resources", {{"listChanged", true}}},
          {"completions", Json::object()},
          {"logging", Json::object()}}},
-       {"serverInfo",
-        {{"name", "nexus"},
-         {"title", "Nexus MCP gateway"},
-         {"version", options_.version}}},
+       {"serverInfo", ServerInfo()},
        {"instructions", Instructions(gateway_->options().expose)}});
 }
 
@@ -220,7 +253,7 @@ RpcResponse Session::ListTools(const Ticket& ticket) {
     if (!cursor.empty()) return WrongParams("tools/list: unknown cursor");
     listed.push_back(FindToolEntry(*gateway_));
     listed.push_back(CallToolEntry());
-    if (expose == Expose::kRouted) {
+    if (expose == Expose::kRouted && !IsStateless(ticket.request)) {
       const auto tools = gateway_->tools();
       MutexLock lock(mutex_);
       for (const std::string& name : found_) {
@@ -228,7 +261,9 @@ RpcResponse Session::ListTools(const Ticket& ticket) {
         if (tool != nullptr) listed.push_back(tool->raw());
       }
     }
-    return ResultResponse({{"tools", std::move(listed)}});
+    Json result = {{"tools", std::move(listed)}};
+    if (IsStateless(ticket.request)) result["ttlMs"] = kFixedTtlMs;
+    return ResultResponse(std::move(result));
   }
   const auto tools = gateway_->AwaitTools(&ticket.cancelled);
   // The cursor is the name of the last tool shown: it stays right when tools
@@ -278,17 +313,28 @@ RpcResponse Session::CallTool(const Ticket& ticket,
   const Expose expose = gateway_->options().expose;
   if (expose != Expose::kAll && name == kFindTool) {
     FindAnswer answer = FindTool(gateway_, arguments, options);
-    if (expose == Expose::kRouted && Remember(answer.found) && emit) {
+    if (expose == Expose::kRouted && !IsStateless(ticket.request) &&
+        Remember(answer.found) && emit) {
       // With the request: a client over HTTP may have no other stream.
       emit({.method = "notifications/tools/list_changed",
             .params = Json::object()});
     }
     return ResultResponse(std::move(answer.result));
   }
-  const Json meta = MetaToForward(params);
+  std::optional<LogTap> logs;
+  HandedOn handed_on{.meta = ForwardedMeta(params)};
+  if (const Json* meta = MetaOf(params);
+      emit && meta != nullptr && IsStateless(ticket.request)) {
+    // Unasked for, there are none.
+    if (const auto level = LevelOf(StringOf(*meta, kLogLevelKey))) {
+      handed_on.before_call = [&, level](const std::string& server) {
+        logs.emplace(gateway_, server, *level, emit);
+      };
+    }
+  }
   if (expose != Expose::kAll && name == kCallTool) {
     return ResultResponse(
-        gateway::CallTool(gateway_, arguments, meta, options));
+        gateway::CallTool(gateway_, arguments, handed_on, options));
   }
   auto tools = gateway_->tools();
   const GatewayTool* tool = tools->FindExposed(name);
@@ -299,16 +345,15 @@ RpcResponse Session::CallTool(const Ticket& ticket,
   if (tool == nullptr) {
     return WrongParams("Unknown tool: " + name);
   }
-  return CallServer(gateway_, *tool, std::move(arguments), meta, options);
+  return CallServer(gateway_, *tool, std::move(arguments), handed_on, options);
 }
 
 RpcResponse Session::SetLevel(const Ticket& ticket) {
   const std::string name = StringOf(ticket.request.params, "level");
   const auto level = LevelOf(name);
   if (!level) {
-    return WrongParams(
-        "logging/setLevel: \"level\" must be one of debug, info, notice, "
-        "warning, error, critical, alert, emergency");
+    return WrongParams("logging/setLevel: \"level\" must be one of: " +
+                       LevelNames());
   }
   {
     MutexLock lock(mutex_);
@@ -355,6 +400,7 @@ void Session::Handle(const RpcNotification& notification) {
   } else {
     return;
   }
+  if (subscriptions_.Close(wanted)) return;
   MutexLock lock(mutex_);
   const auto found = running_.find(wanted);
   // The handshake can't be cancelled, says the protocol.
@@ -370,6 +416,14 @@ void Session::CancelAll() {
   for (auto& [id, ticket] : running_) ticket->cancelled = true;
 }
 
+std::vector<RpcResponse> Session::EndSubscriptions() {
+  std::vector<RpcResponse> answers = subscriptions_.End();
+  for (RpcResponse& answer : answers) {
+    CompleteResponse(kListen, ServerInfo(), &answer);
+  }
+  return answers;
+}
+
 size_t Session::running() const {
   MutexLock lock(mutex_);
   return running_.size();
@@ -380,12 +434,14 @@ std::string Session::revision() const {
   return revision_;
 }
 
-void Session::NotifyListChanged(const char* method) {
+void Session::NotifyListChanged(ListKind kind) {
   if (revision().empty() || !options_.notify) return;
-  options_.notify({.method = method, .params = Json::object()});
+  options_.notify(
+      {.method = ListChangedMethod(kind), .params = Json::object()});
 }
 
 void Session::OnToolsChanged() {
+  subscriptions_.Tell(ListKind::kTools);
   switch (gateway_->options().expose) {
     case Expose::kFind:
       return;  // its list is always the same
@@ -397,33 +453,31 @@ void Session::OnToolsChanged() {
     case Expose::kAll:
       break;
   }
-  NotifyListChanged("notifications/tools/list_changed");
+  NotifyListChanged(ListKind::kTools);
 }
 
 void Session::OnPromptsChanged() {
-  NotifyListChanged("notifications/prompts/list_changed");
+  subscriptions_.Tell(ListKind::kPrompts);
+  NotifyListChanged(ListKind::kPrompts);
 }
 
 void Session::OnResourcesChanged() {
-  NotifyListChanged("notifications/resources/list_changed");
+  subscriptions_.Tell(ListKind::kResources);
+  NotifyListChanged(ListKind::kResources);
 }
 
 void Session::OnNotification(const std::string& server,
                              const RpcNotification& notification) {
-  if (notification.method != "notifications/message" || !options_.notify ||
-      !notification.params.is_object()) {
-    return;
-  }
+  if (!options_.notify) return;
+  size_t level = 0;
   {
     MutexLock lock(mutex_);
     if (revision_.empty()) return;
-    const auto level = LevelOf(StringOf(notification.params, "level"));
-    if (level && *level < level_) return;
+    level = level_;
   }
-  RpcNotification forwarded = notification;
-  const std::string logger = StringOf(notification.params, "logger");
-  forwarded.params["logger"] = logger.empty() ? server : server + "/" + logger;
-  options_.notify(forwarded);
+  if (const auto log = LogForClient(server, notification, level)) {
+    options_.notify(*log);
+  }
 }
 
 }  // namespace nexus::gateway

@@ -64,6 +64,9 @@ class StdioServer {
     Drain();
     session_.CancelAll();
     workers_.Shutdown();
+    for (const mcp::RpcResponse& end : session_.EndSubscriptions()) {
+      Send(mcp::SerializeRpc(end));
+    }
     outbox_.Close();
     last_write_ = steady_clock::now() + kLastWrites;
     ending_ = true;

@@ -216,5 +216,38 @@ TEST_F(StdioServerTest, GivesUpAClientThatDoesntRead) {
   EXPECT_EQ(status_.code(), StatusCode::kResourceExhausted);
 }
 
+// No handshake, from the first line on.
+TEST_F(StdioServerTest, ServesTheRevisionWithoutAHandshake) {
+  const std::string meta =
+      R"("_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",)"
+      R"("io.modelcontextprotocol/clientCapabilities":{}})";
+  const auto line = [&](const std::string& id, const std::string& method,
+                        const std::string& params = {}) {
+    return R"({"jsonrpc":"2.0","id":)" + id + R"(,"method":")" + method +
+           R"(","params":{)" + params + meta + "}}\n";
+  };
+  Write(line("1", "server/discover"));
+  EXPECT_EQ(Read()["result"]["supportedVersions"][0], "2026-07-28");
+  Write(
+      line("2", "tools/call", R"("name":"a__echo","arguments":{"text":"x"},)"));
+  const Json called = Read();
+  EXPECT_EQ(called["result"]["content"][0]["text"], "x");
+  EXPECT_EQ(called["result"]["resultType"], "complete");
+  Write(line("\"news\"", "subscriptions/listen",
+             R"("notifications":{"promptsListChanged":true},)"));
+  const Json granted = Read();
+  EXPECT_EQ(granted["method"], "notifications/subscriptions/acknowledged");
+  EXPECT_EQ(granted["params"]["notifications"]["promptsListChanged"], true);
+  Write(line("3", "ping"));
+  EXPECT_EQ(Read()["error"]["code"], -32601);
+  // An open subscription keeps nobody waiting, and is answered at last.
+  const auto before = std::chrono::steady_clock::now();
+  End();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+  const Json last = Read();
+  EXPECT_EQ(last["id"], "news");
+  EXPECT_EQ(last["result"]["resultType"], "complete");
+}
+
 }  // namespace
 }  // namespace nexus::gateway

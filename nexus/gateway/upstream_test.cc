@@ -38,8 +38,8 @@ TEST_F(UpstreamTest, ListsEverythingThatTheServerOffers) {
   const auto upstream = Start(FakeServer("notes", "rich"));
   const UpstreamView view = upstream->view();
   EXPECT_EQ(view.state, UpstreamState::kReady);
-  EXPECT_EQ(view.lists->tools.size(), 7u);
-  ASSERT_EQ(view.lists->raw_tools.size(), 7u);
+  EXPECT_EQ(view.lists->tools.size(), 8u);
+  ASSERT_EQ(view.lists->raw_tools.size(), 8u);
   EXPECT_EQ(view.lists->tools[0].server, "notes");
   EXPECT_EQ(view.lists->raw_tools[0]["_meta"]["example/x"], 1);
   EXPECT_EQ(view.lists->prompts.size(), 1u);
@@ -52,7 +52,7 @@ TEST_F(UpstreamTest, ListsAgainWhenTheServerSaysSo) {
   const auto upstream = Start(FakeServer("notes", "rich"));
   ASSERT_OK(Call(upstream.get(), "grow"));
   EXPECT_TRUE(
-      Eventually([&] { return upstream->view().lists->tools.size() == 8; }));
+      Eventually([&] { return upstream->view().lists->tools.size() == 9; }));
   EXPECT_GE(changes_, 2);
 }
 

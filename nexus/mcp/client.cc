@@ -8,6 +8,7 @@
 #include "nexus/base/clock.h"
 #include "nexus/mcp/http_transport.h"
 #include "nexus/mcp/json_fields.h"
+#include "nexus/mcp/request_headers.h"
 #include "nexus/mcp/stdio_transport.h"
 
 namespace nexus::mcp {
@@ -15,6 +16,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
+
+constexpr const char* kServerInfoKey = "io.modelcontextprotocol/serverInfo";
+// A subscription that lasts as long is renewed.
+constexpr int kListenMs = 24 * 3600 * 1000;
+// Between two subscriptions of which the first broke off: doubled each time,
+// unless the last one lasted for the longest of them.
+constexpr milliseconds kListenPause{1000};
+constexpr milliseconds kLongestListenPause{60000};
 
 bool IsHandshakeRevision(const std::string& version) {
   return std::find(std::begin(kHandshakeRevisions),
@@ -26,9 +35,18 @@ bool IsHandshakeRevision(const std::string& version) {
 ServerInfo ReadServerInfo(const Json& result, std::string version) {
   ServerInfo info{.protocol_version = std::move(version),
                   .instructions = StringOf(result, "instructions")};
-  if (const auto server = result.find("serverInfo"); server != result.end()) {
+  // server/discover has it in _meta.
+  const auto meta = result.find("_meta");
+  const Json& holder = meta != result.end() && meta->is_object() &&
+                               meta->contains(kServerInfoKey)
+                           ? *meta
+                           : result;
+  for (const char* key : {kServerInfoKey, "serverInfo"}) {
+    const auto server = holder.find(key);
+    if (server == holder.end()) continue;
     info.name = StringOf(*server, "name");
     info.version = StringOf(*server, "version");
+    break;
   }
   if (const auto capabilities = result.find("capabilities");
       capabilities != result.end() && capabilities->is_object()) {
@@ -74,7 +92,10 @@ McpClient::McpClient(McpServerConfig config, McpClientOptions options,
                 .on_closed = options_.on_closed},
                std::move(transport)) {}
 
-McpClient::~McpClient() = default;
+McpClient::~McpClient() {
+  [[maybe_unused]] const Status ignored = Close();
+  if (listener_.joinable()) listener_.join();
+}
 
 bool McpClient::Interrupted() const { return IsSet(options_.cancel); }
 
@@ -96,7 +117,10 @@ Result<std::unique_ptr<McpClient>> McpClient::ConnectOver(
   Status status = client->session_.Start();
   if (status.ok()) status = client->Handshake();
   if (client->Interrupted()) return InterruptedError(config.name);
-  if (status.ok()) return client;
+  if (status.ok()) {
+    client->StartListening();
+    return client;
+  }
   if (status.code() == StatusCode::kDeadlineExceeded) {
     status = DeadlineExceededError(
         "it didn't finish the MCP handshake (" + status.message() +
@@ -177,6 +201,72 @@ Status McpClient::Discover(int timeout_ms) {
                            kStatelessRevision);
 }
 
+void McpClient::StartListening() {
+  if (info_.protocol_version != kStatelessRevision) return;
+  Json lists = Json::object();
+  for (const auto& [capability, filter] :
+       {std::pair<const char*, const char*>{"tools", "toolsListChanged"},
+        {"prompts", "promptsListChanged"},
+        {"resources", "resourcesListChanged"}}) {
+    const auto found = info_.capabilities.find(capability);
+    if (found != info_.capabilities.end() && found->is_object() &&
+        found->contains("listChanged") && (*found)["listChanged"] == true) {
+      lists[filter] = true;
+    }
+  }
+  if (lists.empty()) return;
+  listener_ = std::thread([this, lists] { Listen(lists); });
+}
+
+void McpClient::Listen(const Json& lists) {
+  using std::chrono::steady_clock;
+  milliseconds pause = kListenPause;
+  while (!closed()) {
+    const auto began = steady_clock::now();
+    const auto end =
+        session_.Request("subscriptions/listen", {{"notifications", lists}},
+                         {.timeout_ms = kListenMs, .is_open_ended = true});
+    // Refused: it has none, whatever it said.
+    const StatusCode code = end.status().code();
+    if (code == StatusCode::kInvalidArgument || code == StatusCode::kNotFound) {
+      return;
+    }
+    if (steady_clock::now() - began >= kLongestListenPause) {
+      pause = kListenPause;
+    }
+    {
+      MutexLock lock(mutex_);
+      const auto until = steady_clock::now() + pause;
+      while (!ending_ && steady_clock::now() < until) {
+        changed_.WaitUntil(lock, until);
+      }
+      if (ending_) return;
+    }
+    pause = std::min(2 * pause, kLongestListenPause);
+    if (closed()) return;
+    // Who knows what has changed meanwhile.
+    for (const char* list : {"tools", "prompts", "resources"}) {
+      if (!lists.contains(std::string(list) + "ListChanged")) continue;
+      session_.OnNotification(
+          {.method = std::string("notifications/") + list + "/list_changed",
+           .params = Json::object()});
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> McpClient::HeadersFor(
+    const std::string& tool, const Json& arguments) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  MutexLock lock(mutex_);
+  const auto found = marked_schemas_.find(tool);
+  if (found == marked_schemas_.end()) return headers;
+  for (const ParamHeader& param : ParamHeaders(found->second, arguments)) {
+    if (param.value.is_null()) continue;
+    headers.emplace_back(param.name, ParamHeaderText(param.value));
+  }
+  return headers;
+}
+
 Result<std::vector<Json>> McpClient::ListAll(
     const std::string& method, const char* key,
     std::vector<std::string>* skipped) {
@@ -233,6 +323,7 @@ Result<std::vector<schema::ToolSchema>> McpClient::ListTools(
                          ListAll("tools/list", "tools", skipped));
   const std::string source = session_.label() + ", tools/list";
   std::set<std::string> names;
+  std::map<std::string, Json> marked;
   for (Json& entry : entries) {
     auto tool = schema::ParseTool(entry, config_.name, source);
     if (!tool.ok()) {
@@ -240,10 +331,18 @@ Result<std::vector<schema::ToolSchema>> McpClient::ListTools(
     } else if (!names.insert(tool->name).second) {
       skip("tool left out: a second one named '" + tool->name + "'");
     } else {
+      if (const auto schema = entry.find("inputSchema");
+          info_.protocol_version == kStatelessRevision &&
+          schema != entry.end() &&
+          !ParamHeaders(*schema, Json::object()).empty()) {
+        marked[tool->name] = *schema;
+      }
       tools.push_back(std::move(tool).value());
       if (raw != nullptr) raw->push_back(std::move(entry));
     }
   }
+  MutexLock lock(mutex_);
+  marked_schemas_ = std::move(marked);
   return tools;
 }
 
@@ -263,7 +362,8 @@ Result<CallResult> McpClient::CallTool(const std::string& name,
                                             : config_.call_timeout_ms,
        .cancel = options.cancel,
        .on_progress = options.on_progress,
-       .subject = name});
+       .subject = name,
+       .headers = HeadersFor(name, arguments)});
   const std::string context = "tool '" + name + "'";
   if (!answer.ok()) {
     return session_.Explain(answer.status().WithContext(context));
@@ -281,13 +381,20 @@ Result<RpcResponse> McpClient::Request(const std::string& method, Json params,
   if (subject.empty()) subject = StringOf(params, "uri");
   const std::string context =
       method + (subject.empty() ? "" : " '" + subject + "'");
+  std::vector<std::pair<std::string, std::string>> headers;
+  if (method == "tools/call") {
+    const auto arguments = params.find("arguments");
+    headers = HeadersFor(StringOf(params, "name"),
+                         arguments == params.end() ? Json() : *arguments);
+  }
   auto response = session_.Exchange(
       method, std::move(params),
       {.timeout_ms = options.timeout_ms > 0 ? options.timeout_ms
                                             : config_.call_timeout_ms,
        .cancel = options.cancel,
        .on_progress = options.on_progress,
-       .subject = std::move(subject)});
+       .subject = std::move(subject),
+       .headers = std::move(headers)});
   if (response.ok()) return response;
   return session_.Explain(response.status().WithContext(context));
 }
@@ -305,6 +412,13 @@ void McpClient::set_tools_changed_callback(std::function<void()> callback) {
   session_.set_tools_changed_callback(std::move(callback));
 }
 
-Status McpClient::Close() { return session_.Close(); }
+Status McpClient::Close() {
+  {
+    MutexLock lock(mutex_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  return session_.Close();
+}
 
 }  // namespace nexus::mcp

@@ -6,12 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "nexus/base/json.h"
+#include "nexus/base/mutex.h"
 #include "nexus/base/result.h"
 #include "nexus/mcp/call_result.h"
 #include "nexus/mcp/config.h"
@@ -125,11 +129,25 @@ class McpClient {
   bool Interrupted() const;
   Status Handshake();
   Status Discover(int timeout_ms);
+  // Subscribes to the changes of lists, again and again, where the revision has
+  // subscriptions for it.
+  void StartListening();
+  void Listen(const Json& lists);
+  // The headers that a call of the tool needs.
+  std::vector<std::pair<std::string, std::string>> HeadersFor(
+      const std::string& tool, const Json& arguments) EXCLUDES(mutex_);
 
   const McpServerConfig config_;
   const McpClientOptions options_;
   RpcSession session_;
   ServerInfo info_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool ending_ GUARDED_BY(mutex_) = false;
+  // Of the tools with parameters that must stand in headers, too.
+  std::map<std::string, Json> marked_schemas_ GUARDED_BY(mutex_);
+  std::thread listener_;
 };
 
 }  // namespace nexus::mcp

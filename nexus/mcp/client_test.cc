@@ -83,9 +83,26 @@ TEST(McpClientTest, SpeaksTheRevisionWithoutHandshake) {
   Session session("stateless");
   ASSERT_TRUE(session);
   EXPECT_EQ(session->server_info().protocol_version, "2026-07-28");
+  EXPECT_EQ(session->server_info().name, "fake");
+  EXPECT_EQ(session->server_info().version, "2");
   ASSERT_OK_AND_ASSIGN(const auto tools, session->ListTools());
   EXPECT_FALSE(tools.empty());
   EXPECT_EQ(session.Text("echo", {{"text", "hi"}}), "hi");
+}
+
+TEST(McpClientTest, SubscribesToChangesWhereThereIsNoHandshake) {
+  Session session("stateless");
+  ASSERT_TRUE(session);
+  std::atomic<int> changes{0};
+  session->set_tools_changed_callback([&] { ++changes; });
+  // The subscription is made meanwhile.
+  for (int attempt = 0; changes == 0 && attempt < 2000; ++attempt) {
+    EXPECT_EQ(session.Text("change_tools"), "changed");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(changes, 0);
+  // It waits for no answer of its own.
+  EXPECT_THAT(session.Text("no_id_error"), HasSubstr("can't read that"));
 }
 
 TEST(McpClientTest, RefusesParamsIntoWhichItCannotWrite) {

@@ -12,6 +12,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/base/json.h"
+#include "nexus/mcp/request_headers.h"
 #include "nexus/net/http_client.h"
 #include "nexus/net/sse.h"
 
@@ -85,10 +86,13 @@ class HttpTransport final : public Transport {
     request.headers["Accept"] = "application/json, text/event-stream";
     // The stateless revision wants it on requests; no revision on others.
     if (!options.method.empty() && options.answered != nullptr) {
-      request.headers["Mcp-Method"] = options.method;
+      request.headers[kMethodHeader] = options.method;
     }
     if (!options.tool_name.empty()) {
-      request.headers["Mcp-Name"] = options.tool_name;
+      request.headers[kNameHeader] = EncodeHeaderText(options.tool_name);
+    }
+    for (const auto& [name, value] : options.headers) {
+      request.headers[name] = value;
     }
     Exchange exchange;
     Status status = Perform(std::move(request), options, deadline, &exchange);
@@ -128,7 +132,7 @@ class HttpTransport final : public Transport {
     HttpHeaders headers;
     if (!session_id_.empty()) headers["Mcp-Session-Id"] = session_id_;
     if (!protocol_version_.empty()) {
-      headers["MCP-Protocol-Version"] = protocol_version_;
+      headers[kVersionHeader] = protocol_version_;
     }
     return headers;
   }
@@ -235,6 +239,11 @@ class HttpTransport final : public Transport {
           what + ": the server has ended the session; connect again");
       if (!reported_closed_.exchange(true)) handlers_.on_closed(expired);
       return expired;
+    }
+    // Only with a handshake there is another stream for the answer to come on.
+    if (exchange.is_stream && !options.method.empty() &&
+        options.answered != nullptr) {
+      return UnavailableError(what + ": the stream ended without the answer");
     }
     if (status >= 200 && status < 300) {
       const std::string type = MediaType(exchange.head.headers);

@@ -149,6 +149,107 @@ TEST(HttpTransportTest, SendsTheHeadersOfTheProtocol) {
   }
 }
 
+// As servers that know no handshake refuse it.
+TEST(HttpTransportTest, RepeatsTheRequestInHeadersWhereThereIsNoHandshake) {
+  McpHttpServer server([](const Json& id, const Json&) {
+    return TestResponse{.body = Answer(id, TextResult("hi"))};
+  });
+  server.on_post = [](const TestRequest& request) {
+    const Json message = Json::parse(request.body);
+    if (message["method"] == "initialize") {
+      return TestResponse{
+          .status = 400,
+          .body = DumpJson(
+              {{"jsonrpc", "2.0"},
+               {"id", message["id"]},
+               {"error",
+                {{"code", -32020}, {"message", "Mcp-Method is missing"}}}})};
+    }
+    if (message["method"] == "tools/list") {
+      return TestResponse{.body =
+                              Answer(message["id"], Json::parse(R"({"tools": [
+            {"name": "sql", "inputSchema": {"type": "object", "properties": {
+              "region": {"type": "string", "x-mcp-header": "Region"},
+              "n": {"type": "integer", "x-mcp-header": "N"}}}}]})"))};
+    }
+    if (message["method"] != "server/discover") {
+      return TestResponse{.status = 0};
+    }
+    return TestResponse{
+        .body = Answer(message["id"],
+                       {{"supportedVersions", {"2026-07-28"}},
+                        {"capabilities", {{"tools", Json::object()}}}})};
+  };
+  ASSERT_OK_AND_ASSIGN(auto client, McpClient::Connect(ConfigFor(server)));
+  EXPECT_EQ(client->server_info().protocol_version, "2026-07-28");
+  for (const auto& [name, header] :
+       {std::pair<const char*, const char*>{"get-sum", "get-sum"},
+        {"été", "=?base64?w6l0w6k=?="}}) {
+    ASSERT_OK(client->CallTool(name, nullptr));
+    const TestRequest last = server.requests().back();
+    EXPECT_EQ(last.Header("mcp-protocol-version"), "2026-07-28");
+    EXPECT_EQ(last.Header("mcp-method"), "tools/call");
+    EXPECT_EQ(last.Header("mcp-name"), header);
+  }
+  ASSERT_OK(client->ListTools());
+  const Json arguments = {{"region", "é"}, {"other", 1}};
+  ASSERT_OK(client->CallTool("sql", arguments));
+  EXPECT_EQ(server.requests().back().Header("mcp-param-region"),
+            "=?base64?w6k=?=");
+  EXPECT_EQ(server.requests().back().Header("mcp-param-n"), "");
+  ASSERT_OK(client->Request("tools/call",
+                            {{"name", "sql"}, {"arguments", {{"n", 3}}}}));
+  EXPECT_EQ(server.requests().back().Header("mcp-param-n"), "3");
+}
+
+// Over HTTP the subscription is a stream that stays open, and is made again
+// when it breaks off.
+TEST(HttpTransportTest, ListensForChangesWhereThereIsNoHandshake) {
+  std::atomic<int> streams{0};
+  McpHttpServer server;
+  server.on_post = [&](const TestRequest& request) {
+    const Json message = Json::parse(request.body);
+    const Json& id = message["id"];
+    if (message["method"] == "server/discover") {
+      return TestResponse{.body =
+                              Answer(id, Json::parse(R"({"supportedVersions":
+            ["2026-07-28"], "capabilities": {"tools": {"listChanged": true},
+            "prompts": {"listChanged": false}}})"))};
+    }
+    if (message["method"] != "subscriptions/listen") {
+      return TestResponse{
+          .status = 400,
+          .body = DumpJson({{"jsonrpc", "2.0"},
+                            {"id", id},
+                            {"error", {{"code", -32601}, {"message", "no"}}}})};
+    }
+    EXPECT_EQ(message["params"]["notifications"],
+              Json::parse(R"({"toolsListChanged":true})"));
+    return Stream([&, first = streams++ == 0](const TestWriter& write) {
+      write(Event(DumpJson({{"jsonrpc", "2.0"},
+                            {"method", "notifications/tools/list_changed"}})));
+      // The first breaks off.
+      while (!first && !server.stopping() && write(": \n\n")) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+  };
+  std::atomic<int> news{0};
+  McpClientOptions options;
+  options.on_notification = [&](const RpcNotification& notification) {
+    if (notification.method == "notifications/tools/list_changed") ++news;
+  };
+  ASSERT_OK_AND_ASSIGN(auto client,
+                       McpClient::Connect(ConfigFor(server), options));
+  // One of each stream, and one for what came between.
+  for (int attempt = 0; news < 3 && attempt < 2000; ++attempt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(news, 3);
+  EXPECT_EQ(streams, 2);
+  EXPECT_OK(client->Close());
+}
+
 TEST(HttpTransportTest, TakesNoContentForAWordOfThanks) {
   McpHttpServer server([](const Json& id, const Json&) {
     return TestResponse{.body = Answer(id, TextResult("hi"))};

@@ -121,10 +121,14 @@ void RpcSession::OnResponse(RpcResponse response) {
     auto found = pending_.end();
     if (const auto* id = std::get_if<int64_t>(&response.id)) {
       found = pending_.find(*id);
-    } else if (std::holds_alternative<std::monostate>(response.id) &&
-               pending_.size() == 1) {
+    } else if (std::holds_alternative<std::monostate>(response.id)) {
       // An error without an id can only mean the one request in flight.
-      found = pending_.begin();
+      const auto waits = [](const auto& entry) {
+        return !entry.second->is_open_ended;
+      };
+      if (std::count_if(pending_.begin(), pending_.end(), waits) == 1) {
+        found = std::find_if(pending_.begin(), pending_.end(), waits);
+      }
     }
     if (found == pending_.end()) {
       ++counters_.unexpected_answers;
@@ -232,6 +236,7 @@ Result<RpcResponse> RpcSession::Exchange(const std::string& method, Json params,
       Clock::Monotonic().Now() + milliseconds(options.timeout_ms);
   auto pending = std::make_shared<Pending>();
   pending->on_progress = options.on_progress;
+  pending->is_open_ended = options.is_open_ended;
   RpcRequest request{.method = method};
   if (params.is_null()) params = Json::object();
   NEXUS_RETURN_IF_ERROR(CheckParams(params));
@@ -257,7 +262,8 @@ Result<RpcResponse> RpcSession::Exchange(const std::string& method, Json params,
              return pending->done;
            },
        .method = request_meta_.is_null() ? std::string() : method,
-       .tool_name = request_meta_.is_null() ? std::string() : options.subject});
+       .tool_name = request_meta_.is_null() ? std::string() : options.subject,
+       .headers = options.headers});
   bool answered;
   {
     const std::lock_guard lock(mutex_);

@@ -15,6 +15,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nexus/base/json.h"
 #include "nexus/base/result.h"
@@ -56,6 +58,10 @@ struct RpcRequestOptions {
   std::string subject;
   // The handshake can't be cancelled, says the protocol.
   bool cancellable = true;
+  // A subscription: an answer without an id is never its own.
+  bool is_open_ended = false;
+  // For transports that have headers.
+  std::vector<std::pair<std::string, std::string>> headers;
 };
 
 struct RpcNotifyOptions {
@@ -97,17 +103,20 @@ class RpcSession {
   bool closed() const;
   const std::string& label() const { return label_; }
 
+  // As if the server had sent it.
+  void OnNotification(const RpcNotification& notification);
+
  private:
   struct Pending {
     bool done = false;
     Status failure;  // not OK: no answer will come
     RpcResponse response;
     ProgressCallback on_progress;
+    bool is_open_ended = false;
   };
 
   void OnMessage(std::string_view text);
   void OnRequest(const RpcRequest& request);
-  void OnNotification(const RpcNotification& notification);
   void OnResponse(RpcResponse response);
   void FailAll(const Status& status, bool closed);
   Status Wait(const std::shared_ptr<Pending>& pending,

@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nexus/base/status.h"
 
@@ -19,6 +21,7 @@ struct SendOptions {
   // For transports that route by header; empty where it doesn't apply.
   std::string method;
   std::string tool_name;
+  std::vector<std::pair<std::string, std::string>> headers;
 };
 
 // Thread-safe. Handlers run on a thread of the transport or inside Send(),

@@ -49,7 +49,13 @@ CONTENT = {
     "test_tool_with_progress": [text("Done.")],
     "test_error_handling": [text("This tool always fails.")],
     "json_schema_2020_12_tool": [text("It has a schema.")],
+    "test_logging_tool": [text("Logged.")],
+    "test_marked_parameter": [text("It has a header.")],
+    "test_trigger_tool_change": [text("Another tool.")],
+    "test_trigger_prompt_change": [text("Another prompt.")],
+    "test_missing_capability": [],
 }
+LOGGING = ("test_tool_with_logging", "test_logging_tool")
 # tool: what it asks the client for
 ASKS = {
     "test_sampling": ("sampling/createMessage", {"maxTokens": 100, "messages": [
@@ -59,20 +65,38 @@ ASKS = {
         "requestedSchema": {"type": "object", "properties": {
             "username": {"type": "string"}, "email": {"type": "string"}}}}),
 }
+ASKS["test_streaming_elicitation"] = ASKS["test_elicitation"]
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "$defs": {"address": {"type": "object", "properties": {
+    "$defs": {"address": {"$anchor": "addressDef", "type": "object", "properties": {
         "street": {"type": "string"}, "city": {"type": "string"}}}},
-    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"},
+                   "contactMethod": {"enum": ["phone", "email"]},
+                   "phone": {"type": "string"}, "email": {"type": "string"}},
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}},
+           "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
     "additionalProperties": False,
 }
+MARKED = {"type": "object", "properties": {
+    "region": {"type": "string", "x-mcp-header": "Region"}}}
+SCHEMAS = {"json_schema_2020_12_tool": SCHEMA, "test_marked_parameter": MARKED}
 PROMPTS = {
     "test_simple_prompt": [],
     "test_prompt_with_arguments": ["arg1", "arg2"],
     "test_prompt_with_embedded_resource": ["resourceUri"],
     "test_prompt_with_image": [],
 }
+more = {"tool": 0, "prompt": 0}  # that came later
+
+
+class Refused(Exception):
+    """An error of JSON-RPC: code, message, data."""
+
+
 TEMPLATE = "test://template/{id}/data"
 
 
@@ -102,7 +126,14 @@ def call(params):
         answered = ask(*ASKS[name])
         return {"content": [text(json.dumps(answered))], "isError": answered is None}
     token = params.get("_meta", {}).get("progressToken")
-    if name == "test_tool_with_logging":
+    if name == "test_missing_capability":
+        raise Refused(-32021, "it takes sampling",
+                      {"requiredCapabilities": {"sampling": {}}})
+    if name in ("test_trigger_tool_change", "test_trigger_prompt_change"):
+        kind = name.split("_")[2]
+        more[kind] += 1
+        notify(f"notifications/{kind}s/list_changed")
+    if name in LOGGING:
         for words in ("started", "at work", "done"):
             notify("notifications/message", level="info", data=words)
             time.sleep(0.05)
@@ -131,10 +162,16 @@ def read(params):
         body = {"mimeType": "image/png", "blob": PNG}
     elif uri == "test://static-text":
         body = {"mimeType": "text/plain", "text": "Words that stay."}
+    elif not uri.startswith("test://template/"):
+        raise Refused(-32002, "there is no such resource", {"uri": uri})
     else:
         number = uri.removeprefix("test://template/").removesuffix("/data")
         body = {"mimeType": "application/json", "text": json.dumps({"id": number})}
     return {"contents": [{"uri": uri, **body}]}
+
+
+def names_of_more(kind):
+    return [f"another_{kind}_{number}" for number in range(more[kind])]
 
 
 def answer(method, params):
@@ -146,13 +183,14 @@ def answer(method, params):
     if method == "tools/list":
         return {"tools": [
             {"name": name, "description": f"For the suite: {name}",
-             "inputSchema": SCHEMA if name.startswith("json_") else {"type": "object"}}
-            for name in (*CONTENT, *ASKS)]}
+             "inputSchema": SCHEMAS.get(name, {"type": "object"})}
+            for name in (*CONTENT, *ASKS, *names_of_more("tool"))]}
     if method == "prompts/list":
         return {"prompts": [
             {"name": name, "description": f"For the suite: {name}",
              "arguments": [{"name": one, "required": True} for one in needed]}
-            for name, needed in PROMPTS.items()]}
+            for name, needed in (*PROMPTS.items(),
+                                 *((one, []) for one in names_of_more("prompt")))]}
     if method == "resources/list":
         return {"resources": [{"uri": "test://static-text", "name": "words"},
                               {"uri": "test://static-binary", "name": "picture"}]}
@@ -171,6 +209,10 @@ def handle(message):
     try:
         result = answer(message["method"], message.get("params", {}))
         send({"id": message["id"], "result": result})
+    except Refused as refused:
+        code, words, data = refused.args
+        send({"id": message["id"],
+              "error": {"code": code, "message": words, "data": data}})
     except KeyError as unknown:
         send({"id": message["id"],
               "error": {"code": -32602, "message": f"unknown: {unknown}"}})

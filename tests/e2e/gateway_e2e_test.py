@@ -427,7 +427,7 @@ class TroubleTest(unittest.TestCase):
         folder = Folder()
         self.addCleanup(folder.close)
         with client("--config", folder.config, handshake=False) as one:
-            self.assertEqual(one.error("tools/list")["code"], -32600)
+            self.assertEqual(one.error("tools/list")["code"], -32602)
             for asked, agreed in (("2025-06-18", "2025-06-18"),):
                 info = one.ask("initialize", {
                     "protocolVersion": asked, "capabilities": {},

@@ -3,7 +3,8 @@ over HTTP, and as the client that the gateway is towards the servers behind.
 
 The suite's scenarios call tools and prompts by names of their own, and a gateway puts its
 servers' names before them. So the suite runs twice: as it is, and through a front that
-adds and takes away the prefix and leaves everything else as it was.
+adds and takes away the prefix and leaves everything else as it was. And both for the
+last revision with a handshake and for the one without.
 
 Run by ctest with NEXUS_BIN set to the program and NEXUS_NODE_CLIENTS to what
 scripts/fetch_node_clients prints; scripts/test brings it.
@@ -29,28 +30,46 @@ HERE = pathlib.Path(__file__).resolve()
 PREFIX = "suite__"
 SUITE_S = 300  # a busy machine; an idle one needs a few seconds
 
+HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 # What passes, and has to go on passing.
-AS_IT_IS = {
-    "server-initialize", "ping", "logging-set-level", "tools-list", "prompts-list",
-    "resources-list", "resources-read-text", "resources-read-binary",
-    "resources-templates-read", "server-sse-multiple-streams",
+LISTS = {
+    "tools-list", "prompts-list", "resources-list", "resources-read-text",
+    "resources-read-binary", "resources-templates-read", "server-sse-multiple-streams",
     "dns-rebinding-protection",
 }
-BY_NAME = {
+AS_IT_IS = {
+    HANDSHAKE: LISTS | {"server-initialize", "server-session-lifecycle", "ping",
+                        "logging-set-level"},
+    STATELESS: LISTS | {"caching", "http-header-validation",
+                        "sep-2164-resource-not-found",
+                        "input-required-result-unsupported-methods"},
+}
+CALLS = {
     "completion-complete", "json-schema-2020-12",
     "tools-call-simple-text", "tools-call-image", "tools-call-audio",
-    "tools-call-embedded-resource", "tools-call-mixed-content",
-    "tools-call-with-logging", "tools-call-error", "tools-call-with-progress",
-    "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource",
-    "prompts-get-with-image",
+    "tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-error",
+    "tools-call-with-progress", "prompts-get-simple", "prompts-get-with-args",
+    "prompts-get-embedded-resource", "prompts-get-with-image",
+}
+BY_NAME = {
+    HANDSHAKE: CALLS | {"tools-call-with-logging"},
+    STATELESS: CALLS | {"server-stateless", "http-custom-header-server-validation"},
 }
 # What a gateway doesn't pass on (docs/mcp.md). One that passes belongs above.
 NOT_OFFERED = {
-    "tools-call-sampling", "tools-call-elicitation", "elicitation-sep1034-defaults",
-    "elicitation-sep1330-enums", "resources-subscribe", "resources-unsubscribe",
-    "server-sse-polling",
+    HANDSHAKE: {"tools-call-sampling", "tools-call-elicitation",
+                "elicitation-sep1034-defaults", "elicitation-sep1330-enums",
+                "resources-subscribe", "resources-unsubscribe", "server-sse-polling"},
+    STATELESS: {"input-required-result-" + name for name in (
+        "basic-elicitation", "basic-sampling", "basic-list-roots", "request-state",
+        "multiple-input-requests", "multi-round", "non-tool-request", "result-type",
+        "tampered-state", "capability-check")},
 }
-AS_CLIENT = {"initialize", "tools_call", "sse-retry"}
+# These ask for refusals only, which they get whatever is offered.
+VACUOUS = {"input-required-result-" + name for name in (
+    "missing-input-response", "ignore-extra-params", "validate-input")}
+AS_CLIENT = {("initialize", HANDSHAKE), ("tools_call", HANDSHAKE),
+             ("sse-retry", HANDSHAKE), ("tools_call", STATELESS)}
 
 
 def suite(mode, *flags):
@@ -105,11 +124,14 @@ class FrontHandler(http.server.BaseHTTPRequestHandler):
             if message.get("method") == "completion/complete":
                 params["ref"]["name"] = PREFIX + params["ref"]["name"]
             body = json.dumps(message).encode()
+        headers = {
+            name: value for name, value in self.headers.items()
+            if name.lower() not in ("content-length", "connection", "host")}
+        if "Mcp-Name" in headers and body and message.get("method") != "resources/read":
+            headers["Mcp-Name"] = PREFIX + headers["Mcp-Name"]
         connection = http.client.HTTPConnection("127.0.0.1", self.server.behind)
         try:
-            connection.request(self.command, self.path, body or None, {
-                name: value for name, value in self.headers.items()
-                if name.lower() not in ("content-length", "connection", "host")})
+            connection.request(self.command, self.path, body or None, headers)
             response = connection.getresponse()
             self.send_response(response.status)
             for name, value in response.getheaders():
@@ -143,31 +165,39 @@ class ServerTest(unittest.TestCase):
         assert cls.gateway.stop() == 0
         cls.folder.close()
 
-    def check(self, port, expected):
-        url = f"http://127.0.0.1:{port}/mcp"
-        results = suite("server", "--suite", "all", "--url", url)
+    def check(self, port, revision, expected):
+        flags = ("--spec-version", revision, "--url", f"http://127.0.0.1:{port}/mcp")
+        results = suite("server", "--suite", "all", *flags)
         # The suite waits a fifth of a second for what isn't an answer: on a busy
         # machine not every try comes off.
         for name in expected:
             for _ in range(2):
                 if not passed(results.get(name, [])):
-                    results |= suite("server", "--scenario", name, "--url", url)
+                    results |= suite("server", "--scenario", name, *flags)
         failed = {name: results.get(name) for name in sorted(expected)
                   if not passed(results.get(name, []))}
         self.assertEqual(failed, {})
         return results
 
     def test_what_a_gateway_offers_conforms(self):
-        results = self.check(self.port, AS_IT_IS)
-        # A scenario that nobody has thought about yet.
-        self.assertEqual(set(results) - AS_IT_IS - BY_NAME - NOT_OFFERED, set())
+        for revision in (HANDSHAKE, STATELESS):
+            with self.subTest(revision):
+                results = self.check(self.port, revision, AS_IT_IS[revision])
+                # A scenario that nobody has thought about yet.
+                self.assertEqual(
+                    set(results) - AS_IT_IS[revision] - BY_NAME[revision]
+                    - NOT_OFFERED[revision] - VACUOUS, set())
 
     def test_what_the_suite_calls_by_name_goes_through(self):
         front = Front(self.port)
         try:
-            results = self.check(front.server_port, BY_NAME)
-            more = {name for name in NOT_OFFERED if passed(results[name])}
-            self.assertEqual(more, set(), "these pass now: say so here and in docs/mcp.md")
+            for revision in (HANDSHAKE, STATELESS):
+                with self.subTest(revision):
+                    results = self.check(front.server_port, revision, BY_NAME[revision])
+                    more = {name for name in NOT_OFFERED[revision]
+                            if passed(results[name])}
+                    self.assertEqual(more, set(),
+                                     "these pass now: say so here and in docs/mcp.md")
         finally:
             front.close()
 
@@ -175,12 +205,12 @@ class ServerTest(unittest.TestCase):
 class ClientTest(unittest.TestCase):
     def test_the_gateway_is_a_client_that_conforms(self):
         command = shlex.join([sys.executable, str(HERE), "--client"])
-        for scenario in sorted(AS_CLIENT):
-            with self.subTest(scenario):
+        for scenario, revision in sorted(AS_CLIENT):
+            with self.subTest(scenario, revision=revision):
                 # One of them measures times: not every try has to come off.
                 for _ in range(3):
-                    [checks] = suite("client", "--scenario", scenario, "--command",
-                                     command).values()
+                    [checks] = suite("client", "--scenario", scenario, "--spec-version",
+                                     revision, "--command", command).values()
                     if passed(checks):
                         break
                 self.assertTrue(passed(checks), checks)

@@ -89,9 +89,20 @@ class InspectorTest(unittest.TestCase):
         self.assertEqual(len(tools), 36)
 
     def test_a_client_of_either_era_is_understood(self):
+        # "modern" never shakes hands, "auto" only where it has to.
         for server in (self.stdio(), self.http()):
-            tools = self.inspect(server, "tools/list", "--protocol-era", "auto")["tools"]
-            self.assertEqual(len(tools), 2)
+            for era in ("legacy", "auto", "modern"):
+                tools = self.inspect(server, "tools/list", "--protocol-era", era)["tools"]
+                self.assertEqual(len(tools), 2, era)
+
+    def test_without_a_handshake(self):
+        for server in (self.stdio(), self.http()):
+            self.find_and_call([*server, "--protocol-era", "modern"])
+            resources = self.inspect([*server, "--protocol-era", "modern"],
+                                     "resources/list")["resources"]
+            self.assertTrue(self.inspect(
+                [*server, "--protocol-era", "modern"], "resources/read", "--uri",
+                resources[0]["uri"])["contents"])
 
     def test_errors_are_the_inspectors_own(self):
         self.assertIn("none__none", self.inspect(

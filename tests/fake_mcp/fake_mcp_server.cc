@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 std::string g_mode = "normal";
 int g_cancelled = 0;
+Json g_subscription;  // of the mode "stateless"
 std::vector<std::string> g_client_answers;
 Json g_waiting_id;  // of the call to "ask_client"
 
@@ -189,8 +190,14 @@ const std::map<std::string, ToolHandler>& Tools() {
        }},
       {"change_tools",
        [](const Json& id, const Json&) {
-         WriteRaw(
-             Notification("notifications/tools/list_changed", Json::object()));
+         Json news = Json::object();
+         if (!g_subscription.is_null()) {
+           news["_meta"]["io.modelcontextprotocol/subscriptionId"] =
+               g_subscription;
+         }
+         if (g_mode != "stateless" || !g_subscription.is_null()) {
+           WriteRaw(Notification("notifications/tools/list_changed", news));
+         }
          WriteRaw(Answer(id, Text("changed")));
        }},
       {"environment",
@@ -288,12 +295,20 @@ void Handle(const Json& message) {
   if (method == "initialize") {
     Initialize(id);
   } else if (method == "server/discover" && g_mode == "stateless") {
-    WriteRaw(Answer(
-        id, {{"resultType", "complete"},
-             {"supportedVersions", {"2026-07-28"}},
-             {"capabilities",
-              {{"tools", Json::object()}, {"resources", Json::object()}}},
-             {"serverInfo", {{"name", "fake"}, {"version", "2"}}}}));
+    WriteRaw(Answer(id, {{"resultType", "complete"},
+                         {"supportedVersions", {"2026-07-28"}},
+                         {"capabilities",
+                          {{"tools", {{"listChanged", true}}},
+                           {"resources", Json::object()}}},
+                         {"_meta",
+                          {{"io.modelcontextprotocol/serverInfo",
+                            {{"name", "fake"}, {"version", "2"}}}}}}));
+  } else if (method == "subscriptions/listen" && g_mode == "stateless") {
+    g_subscription = id;
+    WriteRaw(Notification(
+        "notifications/subscriptions/acknowledged",
+        {{"_meta", {{"io.modelcontextprotocol/subscriptionId", id}}},
+         {"notifications", params["notifications"]}}));
   } else if (method == "tools/list") {
     List(id, params);
   } else if (method == "tools/call") {

@@ -29,6 +29,9 @@ Json ToolList() {
      "inputSchema": {"type": "object"}},
     {"name": "refuse", "description": "Refuses as the protocol does",
      "inputSchema": {"type": "object"}},
+    {"name": "in_region", "description": "Answers from one region",
+     "inputSchema": {"type": "object", "properties": {
+       "region": {"type": ["string", "null"], "x-mcp-header": "Region"}}}},
     {"name": "log", "description": "Logs at each level",
      "inputSchema": {"type": "object"}},
     {"name": "grow", "description": "Adds a tool and a prompt",
