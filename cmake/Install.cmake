@@ -11,7 +11,8 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/models/" DESTINATION "${data_dir}/model
   # The baseline that the tuned encoder is measured against.
   PATTERN "all-MiniLM-*" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/profiles/"
-  DESTINATION "${data_dir}/profiles" FILES_MATCHING PATTERN "*.json")
+  DESTINATION "${data_dir}/profiles" FILES_MATCHING PATTERN "*.json"
+  PATTERN "trials" EXCLUDE)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE"
   "${PROJECT_SOURCE_DIR}/packaging/copyright" DESTINATION "${doc_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/models/README.md" DESTINATION "${doc_dir}"

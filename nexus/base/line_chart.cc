@@ -10,7 +10,7 @@
 namespace nexus {
 namespace {
 
-constexpr double kPanelWidth = 460;
+constexpr double kLeastPanelWidth = 460;
 constexpr double kPlotWidth = 300;
 constexpr double kPlotHeight = 230;
 constexpr double kLeft = 62;
@@ -192,11 +192,29 @@ void DrawPanel(const ChartPanel& panel, double left, Drawing* drawing) {
   }
 }
 
+// All panels are as wide as the longest name of a series wants.
+double PanelWidth(std::span<const ChartPanel> panels) {
+  // Wide letters of an 11 pixel font, so that no browser cuts them.
+  constexpr double kLetter = 7;
+  constexpr double kBeforeName = 28;
+  constexpr double kBehindName = 12;
+  size_t longest = 0;
+  for (const ChartPanel& panel : panels) {
+    for (const ChartSeries& series : panel.series) {
+      longest = std::max(longest, series.name.size());
+    }
+  }
+  return std::max(kLeastPanelWidth, kLeft + kPlotWidth + kBeforeName +
+                                        kLetter * static_cast<double>(longest) +
+                                        kBehindName);
+}
+
 }  // namespace
 
 std::string RenderSvg(const std::string& title,
                       std::span<const ChartPanel> panels) {
-  const double width = kPanelWidth * static_cast<double>(panels.size());
+  const double panel_width = PanelWidth(panels);
+  const double width = panel_width * static_cast<double>(panels.size());
   Drawing drawing;
   drawing.Raw("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " +
               Number(width) + " " + Number(kHeight) + "' width='" +
@@ -210,7 +228,7 @@ std::string RenderSvg(const std::string& title,
   drawing.Raw("<rect class='p' width='100%' height='100%'/>\n");
   drawing.Text(12, 20, title, "h");
   for (size_t i = 0; i < panels.size(); ++i) {
-    DrawPanel(panels[i], kPanelWidth * static_cast<double>(i) + kLeft,
+    DrawPanel(panels[i], panel_width * static_cast<double>(i) + kLeft,
               &drawing);
   }
   drawing.Raw("</svg>\n");

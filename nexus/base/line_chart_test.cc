@@ -58,6 +58,20 @@ TEST(LineChartTest, IntervalsAreBarsThroughTheirPoints) {
   EXPECT_EQ(Count(svg, "stroke-opacity"), 1U);
 }
 
+// The last panel's legend ends at the picture's edge.
+TEST(LineChartTest, APanelIsWideEnoughForItsLegend) {
+  const auto width = [](const std::string& name) {
+    const std::vector<ChartPanel> panels = {
+        {.series = {{"a", {{1, 1}}, false}}},
+        {.series = {{name, {{1, 2}, {2, 3}}, false}}}};
+    const std::string svg = RenderSvg("t", panels);
+    return std::stod(svg.substr(svg.find("width='") + 7));
+  };
+  EXPECT_EQ(width("b"), 920);
+  EXPECT_GT(width(std::string(20, 'W')), 2 * (62 + 300 + 28 + 20 * 7));
+  EXPECT_GT(width(std::string(60, 'W')), width(std::string(20, 'W')) + 500);
+}
+
 TEST(LineChartTest, AnEmptyPanelSaysSo) {
   const std::vector<ChartPanel> panels = {{.title = "t", .log_x = true}};
   EXPECT_THAT(RenderSvg("t", panels), HasSubstr("nothing measured"));

@@ -131,10 +131,11 @@ std::string PlotNegativeResults(std::span<const Trial> trials,
                      .y_label = "nats; share of changed top-1",
                      .log_x = true,
                      .log_y = true};
-  ChartPanel proxy = {.title = "What predicts a splice's KL",
-                      .x_label = "predictor, 1 = its largest value",
-                      .y_label = "KL of the splice, nats (tenths of splices)",
-                      .log_y = true};
+  ChartPanel proxy = {
+      .title = "What predicts a splice's KL",
+      .x_label = "predictor, from its least to its largest value",
+      .y_label = "KL of the splice, nats (tenths of splices)",
+      .log_y = true};
   ChartSeries kl = {.name = "KL mean"};
   ChartSeries changed = {.name = "top-1 changed"};
   ChartSeries noise = {.name = "noise floor", .dashed = true};
@@ -165,9 +166,13 @@ std::string PlotNegativeResults(std::span<const Trial> trials,
     }
   }
   for (auto* points : {&variance, &sensitivity}) {
-    double largest = 0;
-    for (const auto& point : *points) largest = std::max(largest, point.first);
-    for (auto& point : *points) point.first /= std::max(largest, 1e-12);
+    if (points->empty()) continue;
+    // From the least value on: K variances differ by a hundredth.
+    const auto [low, high] =
+        std::minmax_element(points->begin(), points->end());
+    const double least = low->first;
+    const double span = std::max(high->first - least, 1e-12);
+    for (auto& point : *points) point.first = (point.first - least) / span;
   }
   proxy.series = {{.name = "K variance", .points = Grouped(variance)},
                   {.name = "sensitivity left", .points = Grouped(sensitivity)}};
