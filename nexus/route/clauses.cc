@@ -18,19 +18,6 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// Words with a letter or a digit, or any byte that isn't ASCII.
-size_t WordCount(std::string_view text) {
-  size_t count = 0;
-  bool in_word = false;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_part = byte >= 0x80 || std::isalnum(byte) != 0;
-    if (is_part && !in_word) ++count;
-    in_word = IsBlank(c) ? false : in_word || is_part;
-  }
-  return count;
-}
-
 // Whether the word stands at `at`, behind and before a blank.
 bool HasWord(std::string_view text, size_t at, std::string_view word) {
   if (at == 0 || !IsBlank(text[at - 1])) return false;
@@ -63,6 +50,18 @@ size_t SeparatorAt(std::string_view text, size_t at) {
 bool IsQuote(char c) { return c == '"' || c == '`'; }
 
 }  // namespace
+
+size_t WordCount(std::string_view text) {
+  size_t count = 0;
+  bool in_word = false;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_part = byte >= 0x80 || std::isalnum(byte) != 0;
+    if (is_part && !in_word) ++count;
+    in_word = IsBlank(c) ? false : in_word || is_part;
+  }
+  return count;
+}
 
 std::vector<std::string> Clauses(std::string_view text) {
   text = text.substr(0, kMaxBytes);

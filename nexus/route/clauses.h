@@ -24,6 +24,9 @@ inline constexpr size_t kMaxClauses = 8;
 // belongs to it.
 std::vector<std::string> Clauses(std::string_view text);
 
+// Words with a letter or a digit, or any byte that isn't ASCII.
+size_t WordCount(std::string_view text);
+
 }  // namespace nexus::route
 
 #endif  // NEXUS_ROUTE_CLAUSES_H_

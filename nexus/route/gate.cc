@@ -2,35 +2,10 @@
 
 #include <cstdio>
 
+#include "nexus/route/best_two.h"
+
 namespace nexus::route {
 namespace {
-
-struct BestTwo {
-  int best = -1;
-  int rival = -1;  // the best that isn't a twin of `best`; -1: none
-};
-
-BestTwo FindBestTwo(std::span<const float> scores, std::span<const int> scope,
-                    std::span<const int> twin_class) {
-  const auto score = [&](int tool) {
-    return scores[static_cast<size_t>(tool)];
-  };
-  const auto twins = [&](int a, int b) {
-    return twin_class[static_cast<size_t>(a)] ==
-           twin_class[static_cast<size_t>(b)];
-  };
-  BestTwo found;
-  for (const int tool : scope) {
-    if (found.best < 0 || score(tool) > score(found.best)) found.best = tool;
-  }
-  for (const int tool : scope) {
-    if (twins(tool, found.best)) continue;
-    if (found.rival < 0 || score(tool) > score(found.rival)) {
-      found.rival = tool;
-    }
-  }
-  return found;
-}
 
 GateDecision DecideByName(const GateInput& input) {
   GateDecision decision;

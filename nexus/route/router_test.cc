@@ -362,9 +362,7 @@ TEST_F(RouterTest, IsTheSameFromRunToRun) {
 }
 
 TEST_F(RouterTest, AQueryOfSeveralWishesGetsAToolForEach) {
-  RouterOptions options;
-  options.bm25_weight = 0.15F;
-  const Router router(IndexOf(SomeTools()), &embedder_, options);
+  const Router router(IndexOf(SomeTools()), &embedder_, {.bm25_weight = 0.15F});
   ASSERT_OK_AND_ASSIGN(
       const RouteDecision decision,
       router.Route("Send an electronic mail to a person, then delete a file "
@@ -387,9 +385,7 @@ TEST_F(RouterTest, AQueryOfSeveralWishesGetsAToolForEach) {
 }
 
 TEST_F(RouterTest, ClausesThatWantOneToolAreOneWish) {
-  RouterOptions options;
-  options.bm25_weight = 0.15F;
-  const Router router(IndexOf(SomeTools()), &embedder_, options);
+  const Router router(IndexOf(SomeTools()), &embedder_, {.bm25_weight = 0.15F});
   ASSERT_OK_AND_ASSIGN(
       const RouteDecision decision,
       router.Route("Send an electronic mail to a person. My dear old friend is "

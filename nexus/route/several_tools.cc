@@ -1,24 +1,11 @@
 #include "nexus/route/several_tools.h"
 
 #include <algorithm>
-#include <cctype>
-#include <limits>
+
+#include "nexus/route/best_two.h"
+#include "nexus/route/clauses.h"
 
 namespace nexus::route {
-namespace {
-
-int WordCount(const std::string& text) {
-  int count = 0;
-  bool in_word = false;
-  for (const char c : text) {
-    const bool is_blank = std::isspace(static_cast<unsigned char>(c)) != 0;
-    if (!is_blank && !in_word) ++count;
-    in_word = !is_blank;
-  }
-  return count;
-}
-
-}  // namespace
 
 std::vector<size_t> PossibleWishes(std::span<const std::string> clauses,
                                    const SeveralToolsOptions& options) {
@@ -32,29 +19,14 @@ std::vector<size_t> PossibleWishes(std::span<const std::string> clauses,
 Wish WishOf(size_t clause, std::span<const float> dense,
             std::span<const int> scope, std::span<const int> twin_class,
             const SeveralToolsOptions& options) {
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
-  const auto cosine = [&](int tool) {
-    return dense[static_cast<size_t>(tool)];
-  };
-  Wish wish = {.clause = clause, .cosine = kNone};
-  // A cosine that isn't a number is greater than nothing.
-  for (const int tool : scope) {
-    if (cosine(tool) > wish.cosine) {
-      wish.tool = tool;
-      wish.cosine = cosine(tool);
-    }
-  }
-  float rival = kNone;
-  for (const int tool : scope) {
-    const bool is_twin =
-        wish.tool >= 0 && twin_class[static_cast<size_t>(tool)] ==
-                              twin_class[static_cast<size_t>(wish.tool)];
-    if (!is_twin && cosine(tool) > rival) rival = cosine(tool);
-  }
-  if (wish.cosine < options.min_cosine ||
-      wish.cosine - rival < options.min_lead) {
-    wish.tool = -1;
-  }
+  const auto [best, rival] = FindBestTwo(dense, scope, twin_class);
+  Wish wish = {.clause = clause};
+  if (best < 0) return wish;
+  wish.cosine = dense[static_cast<size_t>(best)];
+  const bool is_clear =
+      rival < 0 ||
+      !(wish.cosine - dense[static_cast<size_t>(rival)] < options.min_lead);
+  if (wish.cosine >= options.min_cosine && is_clear) wish.tool = best;
   return wish;
 }
 

@@ -11,6 +11,7 @@
 #ifndef NEXUS_ROUTE_SEVERAL_TOOLS_H_
 #define NEXUS_ROUTE_SEVERAL_TOOLS_H_
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ struct SeveralToolsOptions {
   float min_cosine = 0.50F;
   float min_lead = 0.03F;
   // A shorter clause is a part of an enumeration more often than a wish.
-  int min_words = 4;
+  size_t min_words = 4;
 };
 
 struct Wish {
