@@ -1,9 +1,9 @@
 #include "nexus/mcp/request_headers.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 
+#include "nexus/base/base64.h"
 #include "nexus/mcp/json_fields.h"
 
 namespace nexus::mcp {
@@ -11,24 +11,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "=?base64?";
 constexpr std::string_view kSuffix = "?=";
-
-std::string Base64(std::string_view bytes) {
-  constexpr char kDigits[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    uint32_t group = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      group = group << 8U |
-              (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0U);
-    }
-    for (size_t i = 0; i < 4; ++i) {
-      out += i <= count ? kDigits[group >> (18 - 6 * i) & 63U] : '=';
-    }
-  }
-  return out;
-}
 
 std::string Encoded(std::string_view text) {
   return std::string(kPrefix) + Base64(text) + std::string(kSuffix);

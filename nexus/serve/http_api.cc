@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "nexus/base/base64.h"
 #include "nexus/base/clock.h"
 #include "nexus/serve/answer_writer.h"
-#include "nexus/serve/base64.h"
 #include "nexus/serve/call_ids.h"
 #include "nexus/serve/field_reader.h"
 #include "nexus/serve/http_reply.h"

@@ -1,11 +1,11 @@
-#include "nexus/serve/base64.h"
+#include "nexus/base/base64.h"
 
 #include <openssl/evp.h>
 
 #include <bit>
 #include <cstdint>
 
-namespace nexus::serve {
+namespace nexus {
 
 std::string Base64(std::string_view bytes) {
   std::string text((bytes.size() + 2) / 3 * 4, '\0');
@@ -29,4 +29,4 @@ std::string Base64(std::span<const float> values) {
   return Base64(std::string_view(bytes));
 }
 
-}  // namespace nexus::serve
+}  // namespace nexus

@@ -1,10 +1,10 @@
-#include "nexus/serve/base64.h"
+#include "nexus/base/base64.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace nexus::serve {
+namespace nexus {
 namespace {
 
 TEST(Base64Test, HasTheVectorsOfRfc4648) {
@@ -22,4 +22,4 @@ TEST(Base64Test, WritesFloatsLittleEndian) {
 }
 
 }  // namespace
-}  // namespace nexus::serve
+}  // namespace nexus
