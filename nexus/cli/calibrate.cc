@@ -76,8 +76,9 @@ StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
   }
   // Blocks that traffic has just begun to teach have fewer contexts.
   for (const int contexts : {1, 2}) {
-    if (contexts < flags.contexts)
+    if (contexts < flags.contexts) {
       options.arms.push_back({.contexts = contexts});
+    }
   }
   return options;
 }

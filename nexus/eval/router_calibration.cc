@@ -324,20 +324,22 @@ void Calibrator::ChooseThresholds(std::span<const double> chances,
                                   const StageRows& rows, const Routed& earlier,
                                   route::GateHead* head, StageFigures* figures,
                                   std::vector<ReachPoint>* reach) const {
-  head->route_at =
-      RouteAt(chances, rows, earlier, options_.precision, {}, figures);
   std::vector<double> wanted(kReachPrecisions.begin(), kReachPrecisions.end());
   if (std::find(wanted.begin(), wanted.end(), options_.precision) ==
       wanted.end()) {
     wanted.push_back(options_.precision);
   }
   std::sort(wanted.rbegin(), wanted.rend());
+  const StageFigures of_all = *figures;  // top-1 and AUROC
   for (const double precision : wanted) {
     ReachPoint& point = reach->emplace_back();
     point.precision = precision;
-    point.figures = *figures;  // top-1 and AUROC are the same for all
+    point.figures = of_all;
     point.route_at =
         RouteAt(chances, rows, earlier, precision, {}, &point.figures);
+    if (precision != options_.precision) continue;
+    head->route_at = point.route_at;
+    *figures = point.figures;
   }
   double all_right = 0;
   for (size_t i = 0; i < rows.trials.size(); ++i) {
