@@ -30,7 +30,7 @@ for set in acebench_en api_bank bfcl_v4_pooled graph_tool_call livemcpbench meta
   if "$nexus" eval route --registry "$data/$set.tools.jsonl" \
     --queries "$data/$set.queries.jsonl" --split test --limit 150 --near-miss \
     ${pool[@]+"${pool[@]}"} --sweep 10,25,50,100,250 --seeds 5 \
-    --cache "$data/route.cache" --json "$@" >"$out/$set.part"; then
+    --twins "$data/tools.splits.jsonl" --cache "$data/route.cache" --json "$@" >"$out/$set.part"; then
     mv "$out/$set.part" "$out/$set.json"
   else
     failed=1

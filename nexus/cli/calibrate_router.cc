@@ -12,6 +12,7 @@
 #include "nexus/base/hash.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/encoder_memory.h"
+#include "nexus/cli/eval_commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/log.h"
@@ -31,6 +32,7 @@ struct CalibrateRouterFlags {
   double false_routing_percent = 5;
   int depth = 10;
   bool force = false;
+  std::string twins;
   std::string cache;
   std::string out;
 };
@@ -115,6 +117,7 @@ Json Measured(const eval::RouterCalibration& fit,
   }
   return {{"sources", sources},
           {"split", flags.filter.split},
+          {"twins", flags.twins.empty() ? Json() : Json(FileName(flags.twins))},
           {"sets", fit.sets},
           {"queries", fit.queries},
           {"trials", fit.trials},
@@ -257,6 +260,11 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   std::sort(options.pool_sizes.begin(), options.pool_sizes.end());
   options.precision = flags.precision_percent / 100;
   options.false_route = flags.false_routing_percent / 100;
+  if (!flags.twins.empty()) {
+    auto twins = eval::ReadTwinFile(flags.twins);
+    if (!twins.ok()) return Fail(twins.status());
+    options.twins = *std::move(twins);
+  }
   options.cancel = &Interrupted();
   options.reranker = reranker->memo.get();
   options.rerank_depth = flags.depth;
@@ -363,6 +371,7 @@ void AddCalibrateRouterCommand(CLI::App* app, Action* action) {
       ->add_option("--limit", flags->filter.limit,
                    "At most this many queries of a file, drawn; 0: all")
       ->capture_default_str();
+  AddTwinsFlag(command, &flags->twins);
   command
       ->add_option("--pools", flags->sizes,
                    "Tools a pool, beside the whole registry")

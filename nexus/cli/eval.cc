@@ -11,6 +11,7 @@
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
+#include "nexus/eval/decision_lines.h"
 #include "nexus/eval/route_report.h"
 #include "nexus/pull/model_catalog.h"
 
@@ -27,8 +28,10 @@ struct EvalRouteFlags {
   bool words_only = false;
   std::string baseline_encoder;
   std::string neighbour_encoder;
+  std::string twins;
   std::string cache;
   std::string report;
+  std::string decisions;
   int misses = 0;
   int latency_queries = 50;
   bool count_tokens = false;
@@ -108,6 +111,10 @@ eval::ReportText Facts(const GlobalOptions& globals,
                        " left out for unknown labels");
   text.facts.push_back("pools: " + std::string(PoolKindName(study.pool)) +
                        ", " + std::to_string(study.seeds) + " seed(s)");
+  if (!flags.twins.empty()) {
+    text.facts.push_back("near-twins by " + name(flags.twins) +
+                         " count as one tool");
+  }
   text.facts.push_back(
       study.has_encoder
           ? "encoder " + name(globals.encoder) + ", " + flags.gate + ", " +
@@ -188,6 +195,9 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   std::sort(options.sizes.begin(), options.sizes.end());
   options.seeds = flags.seeds;
   options.near_miss = flags.near_miss;
+  if (!flags.twins.empty()) {
+    NEXUS_ASSIGN_OR_RETURN(options.twins, eval::ReadTwinFile(flags.twins));
+  }
   options.latency_queries = flags.latency_queries;
   if (encoder.encoder != nullptr) {
     RouterGate gate = CalibrateOptions(*globals, globals->encoder,
@@ -248,6 +258,11 @@ int RunRoute(GlobalOptions globals, EvalRouteFlags flags) {
     const Status written = WriteReport(flags.report, *study, summaries, text);
     if (!written.ok()) return Fail(written);
   }
+  if (!flags.decisions.empty()) {
+    const Status written = WriteFileAtomically(
+        FileSystem::Default(), flags.decisions, eval::DecisionLines(*study));
+    if (!written.ok()) return Fail(written);
+  }
   const std::vector<eval::Miss> misses = eval::ListMisses(*study, flags.misses);
   if (globals.json) {
     Json report = eval::ReportJson(*study, summaries);
@@ -294,6 +309,7 @@ void AddPoolFlags(CLI::App* command, EvalRouteFlags* flags) {
   command->add_flag("--near-miss", flags->near_miss,
                     "Each query once more with its right tools taken out, as "
                     "out of scope");
+  AddTwinsFlag(command, &flags->twins);
   command
       ->add_option("--neighbour-encoder", flags->neighbour_encoder,
                    "Encoder GGUF that says what is near [BM25]")
@@ -307,6 +323,14 @@ void AddRegistryFlag(CLI::App* command, GlobalOptions* globals) {
       ->add_option("--registry,--tools", globals->tools_file,
                    "Tools: JSON lines, a JSON array or a tools/list result")
       ->required()
+      ->type_name("FILE");
+}
+
+void AddTwinsFlag(CLI::App* command, std::string* twins) {
+  command
+      ->add_option("--twins", *twins,
+                   "JSON lines of {\"id\", \"twin\"}: tools with equal labels "
+                   "count as one")
       ->type_name("FILE");
 }
 
@@ -372,6 +396,10 @@ void AddEvalCommand(CLI::App* app, Action* action) {
       ->add_option("--report", flags->report,
                    "Write the tables here, and plots beside it")
       ->type_name("FILE.md");
+  command
+      ->add_option("--decisions", flags->decisions,
+                   "Write every decision here, a JSON line each")
+      ->type_name("FILE.jsonl");
   command->add_option("--misses", flags->misses, "Show this many real misses")
       ->check(CLI::Range(0, 100'000));
   AddJsonFlag(command, globals.get());

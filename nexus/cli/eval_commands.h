@@ -23,6 +23,9 @@ void AddRegistryFlag(CLI::App* command, GlobalOptions* globals);
 void AddQueryFlags(CLI::App* command, std::string* queries,
                    eval::QueryFilter* filter);
 
+// --twins, for ReadTwinFile.
+void AddTwinsFlag(CLI::App* command, std::string* twins);
+
 // --mode, and its forms in the order of kArgumentForms; "all" is all of them.
 void AddModeFlag(CLI::App* command, std::vector<std::string>* modes);
 std::vector<eval::ArgumentForm> FormsOf(const std::vector<std::string>& modes);

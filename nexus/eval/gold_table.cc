@@ -14,13 +14,14 @@ void SortUnique(std::vector<int>* tools) {
 
 class NameTable {
  public:
-  explicit NameTable(const route::ToolIndex& registry) : registry_(registry) {
+  NameTable(const route::ToolIndex& registry, const TwinLabels& twins)
+      : classes_(TwinClasses(registry, twins)) {
     const int count = static_cast<int>(registry.tools().size());
     for (int i = 0; i < count; ++i) {
       const schema::ToolSchema& tool = registry.tool(i);
       named_[tool.name].push_back(i);
       if (!tool.server.empty()) named_[schema::ToolId(tool)].push_back(i);
-      twins_[registry.twin_class()[static_cast<size_t>(i)]].push_back(i);
+      twins_[classes_[static_cast<size_t>(i)]].push_back(i);
     }
   }
 
@@ -31,7 +32,7 @@ class NameTable {
     std::vector<int> tools;
     for (const int tool : it->second) {
       const std::vector<int>& same =
-          twins_.at(registry_.twin_class()[static_cast<size_t>(tool)]);
+          twins_.at(classes_[static_cast<size_t>(tool)]);
       tools.insert(tools.end(), same.begin(), same.end());
     }
     SortUnique(&tools);
@@ -49,7 +50,7 @@ class NameTable {
   }
 
  private:
-  const route::ToolIndex& registry_;
+  const std::vector<int> classes_;  // [tool]
   std::unordered_map<std::string, std::vector<int>> named_;
   std::unordered_map<int, std::vector<int>> twins_;
 };
@@ -83,8 +84,9 @@ Hits CountHits(const Gold& gold, std::span<const int> order) {
 }
 
 GoldTable ResolveGold(const route::ToolIndex& registry,
-                      std::vector<LabelledQuery> queries) {
-  const NameTable names(registry);
+                      std::vector<LabelledQuery> queries,
+                      const TwinLabels& twins) {
+  const NameTable names(registry, twins);
   GoldTable table;
   for (LabelledQuery& query : queries) {
     Gold gold;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nexus/eval/query_file.h"
+#include "nexus/eval/twin_file.h"
 #include "nexus/route/tool_index.h"
 
 namespace nexus::eval {
@@ -49,8 +50,10 @@ struct GoldTable {
   std::vector<std::string> unknown;
   int left_out = 0;
 };
+// `twins`: beside those that the registry itself knows.
 GoldTable ResolveGold(const route::ToolIndex& registry,
-                      std::vector<LabelledQuery> queries);
+                      std::vector<LabelledQuery> queries,
+                      const TwinLabels& twins = {});
 
 }  // namespace nexus::eval
 

@@ -23,12 +23,13 @@ std::shared_ptr<const route::ToolIndex> Registry() {
   return index.value();
 }
 
-GoldTable Resolve(std::vector<std::string> gold, bool any = false) {
+GoldTable Resolve(std::vector<std::string> gold, bool any = false,
+                  const TwinLabels& twins = {}) {
   LabelledQuery query;
   query.id = "q";
   query.gold = std::move(gold);
   query.gold_any = any;
-  return ResolveGold(*Registry(), {query});
+  return ResolveGold(*Registry(), {query}, twins);
 }
 
 TEST(GoldTableTest, ANameStandsForAllItsToolsAndAnIdForOneAndItsTwins) {
@@ -36,6 +37,17 @@ TEST(GoldTableTest, ANameStandsForAllItsToolsAndAnIdForOneAndItsTwins) {
               ElementsAre(ElementsAre(0, 2, 4)));
   EXPECT_THAT(Resolve({"disk/read_file"}).gold[0].needed,
               ElementsAre(ElementsAre(0, 2)));
+}
+
+TEST(GoldTableTest, ALabelledTwinOfARightToolIsRight) {
+  const TwinLabels twins = {{"disk/list_files", "files"},
+                            {"odd/read_file", "files"}};
+  EXPECT_THAT(Resolve({"list_files"}, false, twins).gold[0].right,
+              ElementsAre(3, 4));
+  // Two labels for tools that count as one are one need.
+  EXPECT_FALSE(Resolve({"disk/list_files", "odd/read_file"}, false, twins)
+                   .gold[0]
+                   .several_needed());
 }
 
 TEST(GoldTableTest, UnknownLabelsAreListedAndTheRestIsKept) {

@@ -95,7 +95,8 @@ Status Study::Prepare(std::vector<schema::ToolSchema> tools,
   for (const std::string& warning : study_.registry->warnings()) {
     study_.warnings.push_back(warning);
   }
-  study_.labels = ResolveGold(*study_.registry, std::move(queries));
+  study_.labels =
+      ResolveGold(*study_.registry, std::move(queries), options_.twins);
   if (study_.labels.queries.empty()) {
     return InvalidArgumentError(
         "no query has a label that the registry knows; the first: " +
@@ -200,6 +201,9 @@ Result<RouteTrial> Study::Decide(size_t query, const BuiltPool& pool) const {
     nexus.push_back(pool.tools[static_cast<size_t>(candidate.tool)]);
   }
   if (!nexus.empty()) trial.chosen = nexus.front();
+  trial.first.assign(nexus.begin(),
+                     nexus.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                         nexus.size(), kKeptCandidates)));
   if (gold.in_scope()) {
     for (size_t r = 0; r < kRankingCount; ++r) {
       trial.hits[r] = CountHits(gold, orders[r]);

@@ -30,6 +30,7 @@ struct RouteStudyOptions {
   int seeds = 5;
   // Each query that is in scope once more, with its right tools taken out.
   bool near_miss = false;
+  TwinLabels twins;  // that count as one tool, beside equal ones
   route::RouterOptions router;
   int latency_queries = 50;
   // Tokens of a tool's schema in the prompt; null: not counted.
@@ -51,6 +52,8 @@ struct RouteStudyModels {
 
 enum class QueryKind { kInScope, kOutOfScope, kNearMiss };
 
+inline constexpr size_t kKeptCandidates = 10;
+
 // One query over one pool.
 struct RouteTrial {
   int query = 0;  // of RouteStudy::labels
@@ -60,8 +63,9 @@ struct RouteTrial {
 
   route::Outcome outcome = route::Outcome::kAbstain;
   std::string rule;
-  int chosen = -1;   // best candidate, of the registry; -1: none
-  float margin = 0;  // as the decision has it
+  int chosen = -1;         // best candidate, of the registry; -1: none
+  std::vector<int> first;  // the best candidates, at most kKeptCandidates
+  float margin = 0;        // as the decision has it
   bool reranked = false;
   // Signals over all of the pool: the best cosine, and its lead over the next
   // that isn't a twin. Without an encoder: BM25's.

@@ -5,7 +5,10 @@
 
 #include "gmock/gmock.h"
 
+#include "nexus/base/json.h"
+#include "nexus/base/lines.h"
 #include "nexus/base/test_util.h"
+#include "nexus/eval/decision_lines.h"
 #include "nexus/eval/memo_embedder.h"
 #include "nexus/eval/route_report.h"
 #include "nexus/eval/route_summary.h"
@@ -113,6 +116,41 @@ TEST(RouteStudyTest, ANearMissIsTheQueryWithoutItsTool) {
   EXPECT_GT(summary.signals[1].auroc, 0.5);
   // 0.85 * 0.75 * 2/3 of what is routed: 0.85 * 0.75 + 0.15 * 0.25.
   EXPECT_NEAR(summary.traffic_precision, 0.425 / 0.675, 1e-12);
+}
+
+TEST(RouteStudyTest, ALabelledTwinIsAHitAndNoNearMiss) {
+  RouteStudyOptions options;
+  options.near_miss = true;
+  options.twins = {{"b/send_mail", "mail"}, {"b/delete_mail", "mail"}};
+  ASSERT_OK_AND_ASSIGN(const RouteStudy study,
+                       RunRouteStudy(Tools(), Queries(), {}, options));
+  const RouteSummary summary = Summarize(study, study.points[0]);
+  EXPECT_DOUBLE_EQ(summary.rankings[kNexus].top1.value, 1);
+  EXPECT_DOUBLE_EQ(summary.false_route_near_miss.value, 0);
+}
+
+TEST(RouteStudyTest, EveryDecisionIsALine) {
+  RouteStudyOptions options;
+  options.near_miss = true;
+  ASSERT_OK_AND_ASSIGN(const RouteStudy study,
+                       RunRouteStudy(Tools(), Queries(), {}, options));
+  std::vector<Json> rows;
+  EXPECT_OK(ForEachLine(
+      DecisionLines(study), [&](std::string_view line, size_t) -> Status {
+        NEXUS_ASSIGN_OR_RETURN(Json row, ParseJson(line, "decisions"));
+        rows.push_back(std::move(row));
+        return Status::Ok();
+      }));
+  ASSERT_EQ(rows.size(), study.points[0].trials.size());
+  EXPECT_EQ(rows[0]["query"], "rain wind");
+  EXPECT_EQ(rows[0]["kind"], "in-scope");
+  EXPECT_EQ(rows[0]["candidates"][0], "a/get_weather");
+  EXPECT_EQ(rows[0]["right"], true);
+  EXPECT_EQ(rows[0]["outcome"], "route");
+  EXPECT_EQ(rows[1]["kind"], "near-miss");
+  EXPECT_EQ(rows[1]["pool"], 3);
+  EXPECT_EQ(rows[1]["right"], false);
+  EXPECT_EQ(rows.back()["kind"], "out-of-scope");
 }
 
 TEST(RouteStudyTest, AnEncoderIsAskedOnceForEachText) {

@@ -147,7 +147,8 @@ Status Calibrator::AddSet(CalibrationSet set) {
   NEXUS_ASSIGN_OR_RETURN(
       scores.index, route::ToolIndex::Build(std::move(set.tools), &encoder_,
                                             {.cancel = options_.cancel}));
-  scores.labels = ResolveGold(*scores.index, std::move(set.queries));
+  scores.labels =
+      ResolveGold(*scores.index, std::move(set.queries), options_.twins);
   PoolMaker pools(*scores.index, NearestByBm25(*scores.index));
   for (size_t q = 0; q < scores.labels.queries.size(); ++q) {
     if (options_.cancel != nullptr && options_.cancel->load()) {

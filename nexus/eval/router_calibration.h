@@ -18,6 +18,7 @@
 
 #include "nexus/base/result.h"
 #include "nexus/eval/query_file.h"
+#include "nexus/eval/twin_file.h"
 #include "nexus/llm/embedder.h"
 #include "nexus/llm/reranker.h"
 #include "nexus/route/gate_head.h"
@@ -39,6 +40,7 @@ struct RouterCalibrationOptions {
   double false_route = 0.05;
   // At most this share of right first choices may be abstained from.
   double lost = 0.02;
+  TwinLabels twins;  // that count as one tool, beside equal ones
   // Second look; null: none. It reads the first `rerank_depth` of each trial.
   llm::Reranker* reranker = nullptr;
   int rerank_depth = 10;

@@ -20,4 +20,5 @@ for set in acebench_en api_bank bfcl_v4_pooled graph_tool_call livemcpbench \
 done
 limit=(--limit 300)
 case " $* " in *" --limit "*) limit=() ;; esac
-exec "$nexus" calibrate-router "${files[@]}" --split calibration "${limit[@]}" "$@"
+exec "$nexus" calibrate-router "${files[@]}" --split calibration \
+  --twins "$data/tools.splits.jsonl" "${limit[@]}" "$@"
