@@ -47,7 +47,37 @@ TEST_F(JsonLogTest, AnotherStudyIsRefusedWithTheFieldThatDiffers) {
   const auto other = Open({{"model", "a"}, {"depth", 4}});
   ASSERT_EQ(other.status().code(), StatusCode::kIncompatible);
   EXPECT_THAT(other.status().message(), HasSubstr("another study"));
-  EXPECT_THAT(other.status().message(), HasSubstr("'depth'"));
+  EXPECT_THAT(other.status().message(),
+              HasSubstr("'depth' is 3 there and 4 here"));
+  const auto more = Open({{"model", "a"}, {"seed", 1}});
+  EXPECT_THAT(more.status().message(),
+              HasSubstr("'seed' is missing there and 1 here"));
+}
+
+TEST_F(JsonLogTest, AReaderMayAskForLessThanTheFileSays) {
+  {
+    ASSERT_OK_AND_ASSIGN(JsonLog log, Open());
+    ASSERT_OK(log.Append(1));
+  }
+  ASSERT_OK_AND_ASSIGN(const JsonLog log, Open({{"model", "a"}}));
+  EXPECT_EQ(log.identity(), kIdentity);
+}
+
+TEST_F(JsonLogTest, ATornLastLineIsMeasuredAgain) {
+  const std::string whole = DumpJson(kIdentity) + "\n{\"key\":\"x\"}\n";
+  const std::string last = "{\"key\":\"y\"}";
+  for (size_t length = 0; length <= last.size(); ++length) {
+    ASSERT_OK(WriteFileAtomically(fs_, path_, whole + last.substr(0, length)));
+    ASSERT_OK_AND_ASSIGN(JsonLog log, Open());
+    const size_t rows = length == last.size() ? 2 : 1;
+    EXPECT_EQ(log.rows().size(), rows) << length;
+    ASSERT_OK(log.Append({{"key", "z"}}));
+    ASSERT_OK_AND_ASSIGN(const JsonLog again, Open());
+    EXPECT_EQ(again.rows().size(), rows + 1) << length;
+  }
+  // No log at all, rather than a torn one.
+  ASSERT_OK(WriteFileAtomically(fs_, path_, "{\"model\":"));
+  EXPECT_FALSE(Open().ok());
 }
 
 TEST_F(JsonLogTest, ALineThatIsntJsonIsNamed) {

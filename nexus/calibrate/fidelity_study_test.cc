@@ -38,8 +38,8 @@ class FidelityStudyTest : public ::testing::Test {
   }
 
   Result<TrialLog> Open(const StudyOptions& options) {
-    return TrialLog::Open(FileSystem::Default(), dir_.File("trials.jsonl"),
-                          StudyIdentity(tiny_->engine(), options));
+    return OpenTrialLog(FileSystem::Default(), dir_.File("trials.jsonl"),
+                        StudyIdentity(tiny_->engine(), options));
   }
 
   std::unique_ptr<engine::testing::TinyEngine> tiny_;
@@ -123,7 +123,7 @@ TEST_F(FidelityStudyTest, GoesOnFromWhatWasMeasured) {
     return log.Append(std::move(trial));
   }));
   EXPECT_EQ(more, 2);
-  EXPECT_EQ(log.Sorted().size(), 4U);
+  EXPECT_EQ(SortedTrials(log).size(), 4U);
 }
 
 TEST_F(FidelityStudyTest, StudiesOfOtherArmsAreReportedTogether) {
@@ -175,7 +175,7 @@ TEST_F(FidelityStudyTest, TrialsOfAnotherStudyAreRefused) {
   options.arms.pop_back();
   const Status other = Open(options).status();
   EXPECT_EQ(other.code(), StatusCode::kIncompatible);
-  EXPECT_THAT(other.message(), HasSubstr("'arms' differs"));
+  EXPECT_THAT(other.message(), HasSubstr("'arms' is"));
 }
 
 TEST_F(FidelityStudyTest, DamagedTrialsNameFileAndLine) {

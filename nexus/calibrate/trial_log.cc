@@ -46,17 +46,9 @@ Json StudyIdentity(const engine::Engine& engine, const StudyOptions& options) {
           {"arms", std::move(arms)}};
 }
 
-Result<TrialLog> TrialLog::Open(FileSystem& fs, const std::string& path,
-                                const Json& identity) {
-  NEXUS_ASSIGN_OR_RETURN(JsonLog rows,
-                         JsonLog::Open(fs, path, identity, "study"));
-  TrialLog log(std::move(rows));
-  for (const JsonLog::Row& row : log.log_.rows()) {
-    NEXUS_ASSIGN_OR_RETURN(Trial trial, TrialFromJson(row.json, row.source));
-    std::string key = trial.Key();
-    log.trials_.insert_or_assign(std::move(key), std::move(trial));
-  }
-  return log;
+Result<TrialLog> OpenTrialLog(FileSystem& fs, const std::string& path,
+                              const Json& identity) {
+  return TrialLog::Open(fs, path, identity, "study");
 }
 
 Result<std::vector<Trial>> ReadTrialsOfAnyArms(FileSystem& fs,
@@ -65,8 +57,8 @@ Result<std::vector<Trial>> ReadTrialsOfAnyArms(FileSystem& fs,
   if (!fs.Exists(path)) return NotFoundError(path + ": no such file");
   Json shared = identity;
   shared.erase("arms");
-  NEXUS_ASSIGN_OR_RETURN(const TrialLog log, TrialLog::Open(fs, path, shared));
-  return log.Sorted();
+  NEXUS_ASSIGN_OR_RETURN(const TrialLog log, OpenTrialLog(fs, path, shared));
+  return SortedTrials(log);
 }
 
 void AddTrials(std::vector<Trial> more, std::vector<Trial>* all) {
@@ -86,20 +78,13 @@ void AddTrials(std::vector<Trial> more, std::vector<Trial>* all) {
   }
 }
 
-std::vector<Trial> TrialLog::Sorted() const {
+std::vector<Trial> SortedTrials(const TrialLog& log) {
   std::vector<Trial> sorted;
-  for (const auto& [key, trial] : trials_) sorted.push_back(trial);
+  for (const auto& [key, trial] : log.trials()) sorted.push_back(trial);
   std::stable_sort(
       sorted.begin(), sorted.end(),
       [](const Trial& a, const Trial& b) { return a.depth < b.depth; });
   return sorted;
-}
-
-Status TrialLog::Append(Trial trial) {
-  NEXUS_RETURN_IF_ERROR(log_.Append(TrialToJson(trial)));
-  std::string key = trial.Key();
-  trials_.insert_or_assign(std::move(key), std::move(trial));
-  return Status::Ok();
 }
 
 }  // namespace nexus::calibrate

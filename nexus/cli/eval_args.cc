@@ -82,9 +82,8 @@ Result<Study> RunStudy(const GlobalOptions& globals,
   NEXUS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(globals));
   study.model = engine->model().info().name;
   NEXUS_ASSIGN_OR_RETURN(
-      JsonLog log,
-      JsonLog::Open(FileSystem::Default(), flags.trials,
-                    engine::ArgumentStudyIdentity(*engine), "evaluation"));
+      engine::ArgumentLog log,
+      engine::OpenArgumentLog(FileSystem::Default(), flags.trials, *engine));
   engine::ArgumentStudyOptions options;
   options.forms = FormsOf(flags.modes);
   options.cancel = &Interrupted();

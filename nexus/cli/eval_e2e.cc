@@ -72,9 +72,8 @@ Result<Outcome> RunStudy(GlobalOptions globals, const EvalE2eFlags& flags) {
   NEXUS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(globals));
   outcome.model = engine->model().info().name;
   NEXUS_ASSIGN_OR_RETURN(
-      JsonLog log,
-      JsonLog::Open(FileSystem::Default(), flags.trials,
-                    engine::ArgumentStudyIdentity(*engine), "evaluation"));
+      engine::ArgumentLog log,
+      engine::OpenArgumentLog(FileSystem::Default(), flags.trials, *engine));
   NEXUS_ASSIGN_OR_RETURN(
       const auto runner,
       engine::ArgumentRunner::Create(engine.get(), &log, flags.max_tokens));

@@ -18,9 +18,10 @@ Result<std::vector<Trial>> RunOwn(const engine::Engine& engine,
                                   calibrate::StudyOptions options,
                                   const StudyRun& run) {
   NEXUS_ASSIGN_OR_RETURN(
-      TrialLog log, TrialLog::Open(FileSystem::Default(), run.trials_file,
-                                   calibrate::StudyIdentity(engine, options)));
-  if (run.report_only) return log.Sorted();
+      TrialLog log,
+      calibrate::OpenTrialLog(FileSystem::Default(), run.trials_file,
+                              calibrate::StudyIdentity(engine, options)));
+  if (run.report_only) return calibrate::SortedTrials(log);
   ProgressLine line(run.title);
   options.progress = [&](int done, int total, const std::string& what) {
     line.Update(total > 0 ? static_cast<double>(done) / total : 0, what);
@@ -32,7 +33,7 @@ Result<std::vector<Trial>> RunOwn(const engine::Engine& engine,
       [&](Trial trial) { return log.Append(std::move(trial)); });
   line.Done();
   if (!status.ok()) return status;
-  return log.Sorted();
+  return calibrate::SortedTrials(log);
 }
 
 }  // namespace

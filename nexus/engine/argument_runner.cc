@@ -50,33 +50,32 @@ Json ArgumentStudyIdentity(const Engine& engine) {
           {"context_tokens", engine.options().context_tokens}};
 }
 
+Result<ArgumentLog> OpenArgumentLog(FileSystem& fs, const std::string& path,
+                                    const Engine& engine) {
+  return ArgumentLog::Open(fs, path, ArgumentStudyIdentity(engine),
+                           "evaluation");
+}
+
 Result<std::unique_ptr<ArgumentRunner>> ArgumentRunner::Create(
-    const Engine* engine, JsonLog* log, int max_tokens) {
+    const Engine* engine, ArgumentLog* log, int max_tokens) {
   std::unique_ptr<ArgumentRunner> runner(new ArgumentRunner());
   runner->engine_ = engine;
   runner->log_ = log;
   runner->max_tokens_ = max_tokens;
   runner->generator_ = std::make_unique<CallGenerator>(&engine->model());
   NEXUS_ASSIGN_OR_RETURN(runner->session_, Session::Create(engine));
-  for (const JsonLog::Row& row : log->rows()) {
-    NEXUS_ASSIGN_OR_RETURN(ArgumentTrial trial,
-                           eval::TrialFromJson(row.json, row.source));
-    std::string key = trial.key;
-    runner->known_.insert_or_assign(std::move(key), std::move(trial));
-  }
   return runner;
 }
 
 std::optional<ArgumentTrial> ArgumentRunner::Find(const std::string& key) {
-  const auto found = known_.find(key);
-  was_known_ = found != known_.end();
+  const ArgumentTrial* known = log_->Find(key);
+  was_known_ = known != nullptr;
   if (!was_known_) return std::nullopt;
-  return found->second;
+  return *known;
 }
 
 Result<ArgumentTrial> ArgumentRunner::Keep(ArgumentTrial trial) {
-  NEXUS_RETURN_IF_ERROR(log_->Append(eval::TrialToJson(trial)));
-  known_.insert_or_assign(trial.key, trial);
+  NEXUS_RETURN_IF_ERROR(log_->Append(trial));
   return trial;
 }
 

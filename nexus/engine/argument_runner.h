@@ -14,9 +14,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 
-#include "nexus/base/json_log.h"
+#include "nexus/base/keyed_log.h"
 #include "nexus/base/result.h"
 #include "nexus/engine/call_generator.h"
 #include "nexus/engine/engine.h"
@@ -28,12 +27,30 @@ namespace nexus::engine {
 // What must be the same for two trials to be of one evaluation.
 Json ArgumentStudyIdentity(const Engine& engine);
 
+struct ArgumentTrialCodec {
+  static Json ToJson(const eval::ArgumentTrial& trial) {
+    return eval::TrialToJson(trial);
+  }
+  static Result<eval::ArgumentTrial> FromJson(const Json& json,
+                                              std::string_view source) {
+    return eval::TrialFromJson(json, source);
+  }
+  static std::string KeyOf(const eval::ArgumentTrial& trial) {
+    return trial.key;
+  }
+};
+using ArgumentLog = KeyedLog<eval::ArgumentTrial, ArgumentTrialCodec>;
+
+// An empty path keeps the trials in memory only. kIncompatible: of another
+// model or setting; kCorruption, kInvalidArgument: path and line.
+Result<ArgumentLog> OpenArgumentLog(FileSystem& fs, const std::string& path,
+                                    const Engine& engine);
+
 // Owned by one thread. Engine and log must outlive it.
 class ArgumentRunner {
  public:
-  // kCorruption: a row of the log that isn't a trial.
   static Result<std::unique_ptr<ArgumentRunner>> Create(const Engine* engine,
-                                                        JsonLog* log,
+                                                        ArgumentLog* log,
                                                         int max_tokens);
 
   // A prompt that doesn't fit, or a tool that no call can be forced of, is a
@@ -70,11 +87,10 @@ class ArgumentRunner {
                        eval::ArgumentTrial* trial);
 
   const Engine* engine_ = nullptr;
-  JsonLog* log_ = nullptr;
+  ArgumentLog* log_ = nullptr;
   int max_tokens_ = 0;
   std::unique_ptr<Session> session_;
   std::unique_ptr<CallGenerator> generator_;
-  std::unordered_map<std::string, eval::ArgumentTrial> known_;
   bool was_known_ = false;
 };
 

@@ -40,12 +40,12 @@ class ArgumentStudyTest : public ::testing::Test {
   }
 
   const Engine& engine() const { return tiny_->engine(); }
-  Result<JsonLog> OpenLog() const {
-    return JsonLog::Open(FileSystem::Default(), dir_.File("trials.jsonl"),
-                         ArgumentStudyIdentity(engine()), "evaluation");
+  Result<ArgumentLog> OpenLog() const {
+    return OpenArgumentLog(FileSystem::Default(), dir_.File("trials.jsonl"),
+                           engine());
   }
   // Calls that were generated, not read from the log.
-  Result<int> Study(JsonLog* log, std::vector<ArgumentRun>* runs) {
+  Result<int> Study(ArgumentLog* log, std::vector<ArgumentRun>* runs) {
     NEXUS_ASSIGN_OR_RETURN(const auto runner,
                            ArgumentRunner::Create(&engine(), log, 48));
     int generated = 0;
@@ -68,7 +68,7 @@ class ArgumentStudyTest : public ::testing::Test {
 TinyEngine* ArgumentStudyTest::tiny_ = nullptr;
 
 TEST_F(ArgumentStudyTest, EveryFormGivesAJsonCallAndItsCost) {
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   std::vector<ArgumentRun> runs;
   ASSERT_OK_AND_ASSIGN(const int generated, Study(&log, &runs));
   EXPECT_EQ(generated, 9);
@@ -87,7 +87,7 @@ TEST_F(ArgumentStudyTest, EveryFormGivesAJsonCallAndItsCost) {
 }
 
 TEST_F(ArgumentStudyTest, WithoutABlockTheTiersWriteWhatTheTextDoes) {
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   std::vector<ArgumentRun> runs;
   ASSERT_OK(Study(&log, &runs).status());
   for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -98,10 +98,10 @@ TEST_F(ArgumentStudyTest, WithoutABlockTheTiersWriteWhatTheTextDoes) {
 TEST_F(ArgumentStudyTest, GoesOnFromItsLog) {
   std::vector<ArgumentRun> first;
   {
-    ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+    ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
     ASSERT_OK(Study(&log, &first).status());
   }
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   std::vector<ArgumentRun> again;
   ASSERT_OK_AND_ASSIGN(int generated, Study(&log, &again));
   EXPECT_EQ(generated, 0);
@@ -115,7 +115,7 @@ TEST_F(ArgumentStudyTest, GoesOnFromItsLog) {
 }
 
 TEST_F(ArgumentStudyTest, CancellingKeepsWhatWasGenerated) {
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   ASSERT_OK_AND_ASSIGN(const auto runner,
                        ArgumentRunner::Create(&engine(), &log, 48));
   std::atomic<bool> cancel = false;
@@ -127,11 +127,11 @@ TEST_F(ArgumentStudyTest, CancellingKeepsWhatWasGenerated) {
   };
   const auto runs = RunArgumentStudy(*runner, tools_, tasks_, options);
   EXPECT_EQ(runs.status().code(), StatusCode::kCancelled);
-  EXPECT_EQ(log.rows().size(), 2U);
+  EXPECT_EQ(log.trials().size(), 2U);
 }
 
 TEST_F(ArgumentStudyTest, AQuestionThatDoesntFitIsARefusal) {
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   ASSERT_OK_AND_ASSIGN(const auto runner,
                        ArgumentRunner::Create(&engine(), &log, 48));
   std::string question;
@@ -152,7 +152,7 @@ TEST_F(ArgumentStudyTest, AQuestionThatDoesntFitIsARefusal) {
 }
 
 TEST_F(ArgumentStudyTest, AListLetsTheModelChoose) {
-  ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+  ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
   ASSERT_OK_AND_ASSIGN(const auto runner,
                        ArgumentRunner::Create(&engine(), &log, 48));
   ASSERT_OK_AND_ASSIGN(const ArgumentTrial trial,
@@ -168,7 +168,7 @@ TEST_F(ArgumentStudyTest, AListLetsTheModelChoose) {
 
 TEST_F(ArgumentStudyTest, ALogOfAnotherContextIsRefused) {
   {
-    ASSERT_OK_AND_ASSIGN(JsonLog log, OpenLog());
+    ASSERT_OK_AND_ASSIGN(ArgumentLog log, OpenLog());
     std::vector<ArgumentRun> runs;
     ASSERT_OK(Study(&log, &runs).status());
   }

@@ -54,9 +54,8 @@ class E2eStudyTest : public ::testing::Test {
 
   Result<E2eStudy> Run(E2eOptions options) {
     const Engine& engine = tiny_->engine();
-    NEXUS_ASSIGN_OR_RETURN(
-        JsonLog log, JsonLog::Open(FileSystem::Default(), "",
-                                   ArgumentStudyIdentity(engine), "test"));
+    NEXUS_ASSIGN_OR_RETURN(ArgumentLog log,
+                           OpenArgumentLog(FileSystem::Default(), "", engine));
     NEXUS_ASSIGN_OR_RETURN(const auto runner,
                            ArgumentRunner::Create(&engine, &log, 32));
     NEXUS_ASSIGN_OR_RETURN(auto tasks,
