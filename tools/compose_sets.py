@@ -6,9 +6,11 @@ compose` reads: one call each, arguments known, one schema a name.
 
 FOLDER has tools.jsonl and queries.jsonl (see docs/routing.md for the extract);
 OUT gets tools.jsonl and queries.jsonl. Default categories: simple_python,
-multiple. Questions whose accepted arguments are objects are left out: their
+multiple; with live_simple and live_multiple there are more than a thousand
+questions. Questions whose accepted arguments are objects are left out: their
 accepted values are nested, which the bench doesn't judge.
 """
+import collections
 import json
 import pathlib
 import sys
@@ -29,8 +31,8 @@ def main():
     for line in open(source / "tools.jsonl", encoding="utf-8"):
         tool = json.loads(line)
         tools[tool["tid"]] = tool
-    used = {}
-    queries = []
+    asked = collections.Counter()
+    kept = []
     for line in open(source / "queries.jsonl", encoding="utf-8"):
         query = json.loads(line)
         if query["cat"] not in categories or len(query["gold"] or []) != 1:
@@ -41,11 +43,15 @@ def main():
             continue
         if any(isinstance(v, dict) for vs in arguments.values() for v in vs):
             continue
-        # Several schemas of one name: the first one's questions are kept.
-        if used.setdefault(name, candidates[0]) != candidates[0]:
-            continue
-        queries.append({"query": query["messages"][0]["content"],
-                        "gold": [name], "args": accepted(arguments)})
+        asked[name, candidates[0]] += 1
+        kept.append((name, candidates[0], {
+            "query": query["messages"][0]["content"], "gold": [name],
+            "args": accepted(arguments)}))
+    # Several schemas of one name: those of the one that is asked most stay.
+    used = {}
+    for (name, tid), _ in asked.most_common():
+        used.setdefault(name, tid)
+    queries = [query for name, tid, query in kept if used[name] == tid]
     out.mkdir(parents=True, exist_ok=True)
     with open(out / "tools.jsonl", "w", encoding="utf-8") as file:
         for name, tid in used.items():

@@ -1,13 +1,16 @@
 // nexus bench compose: what several spliced blocks side by side do to tool
 // choice and arguments. nexus bench lists: what changing lists cost.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "nexus/cli/bench_commands.h"
+#include "nexus/cli/bench_json.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
 #include "nexus/engine/compose_bench.h"
+#include "nexus/engine/compose_summary.h"
 #include "nexus/engine/list_trace.h"
 
 namespace nexus::cli {
@@ -20,67 +23,35 @@ struct ComposeFlags {
                                    "generic:15", "generic:25",   "generic:40",
                                    "given:25",   "given:25+top2"};
   std::string headline = "generic:25";
+  std::string part = "1/1";
+  std::string trials_file;
+  std::vector<std::string> also;
+  bool report_only = false;
+  // Which of the flags above stand on the command line: a report takes the
+  // others from the log.
+  bool has_blocks = false;
+  bool has_samples = false;
+  bool has_arms = false;
 };
 
-Json IntervalJson(const Interval& interval) {
-  return Json::array({interval.low, interval.high});
-}
-
-double Share(int count, int total) {
-  return total > 0 ? static_cast<double>(count) / total : 0;
-}
-
-Json ArmJson(const engine::ComposeArmResult& arm) {
-  return {{"arm", arm.name},
-          {"n", arm.n},
-          {"n_args", arm.n_args},
-          {"tool_choice", Share(arm.choice_right, arm.n)},
-          {"tool_choice_ci95", IntervalJson(arm.choice_ci95)},
-          {"args_exact", Share(arm.args_right, arm.n_args)},
-          {"args_exact_ci95", IntervalJson(arm.args_ci95)},
-          {"mcnemar_p", arm.mcnemar_p},
-          {"ci95", IntervalJson(arm.difference_ci95)},
-          {"args_mcnemar_p", arm.args_mcnemar_p},
-          {"args_ci95", IntervalJson(arm.args_difference_ci95)},
-          {"same_choice", Share(arm.same_choice, arm.n)},
-          {"same", Share(arm.same, arm.n)},
-          {"kl_mean", arm.kl_mean},
-          {"kl_p99", arm.kl_p99},
-          {"first_kl", arm.first_kl},
-          {"first_top1", arm.first_top1},
-          {"recompute_share", arm.recompute_share},
-          {"list_ms", arm.list_ms}};
-}
-
-Json ComposeJson(const engine::Engine& engine,
-                 const engine::ComposeBenchResult& result,
-                 const engine::ComposeArmResult& headline, int samples) {
-  const engine::ComposeArmResult& reference = result.reference;
-  Json arms = Json::array();
-  for (const engine::ComposeArmResult& arm : result.arms) {
-    arms.push_back(ArmJson(arm));
+// "2/3" -> 2, 3.
+Status ParsePart(const std::string& text,
+                 engine::ComposeBenchOptions* options) {
+  const char* end = text.data() + text.size();
+  const auto of_part = std::from_chars(text.data(), end, options->part);
+  if (of_part.ec == std::errc() && of_part.ptr != end && *of_part.ptr == '/') {
+    const auto of_parts = std::from_chars(of_part.ptr + 1, end, options->parts);
+    if (of_parts.ec == std::errc() && of_parts.ptr == end &&
+        options->part >= 1 && options->part <= options->parts) {
+      return Status::Ok();
+    }
   }
-  return {{"model", engine.model().info().name},
-          {"blocks", result.blocks},
-          {"n", reference.n},
-          {"lists", result.lists},
-          {"list_tokens", result.list_tokens},
-          {"samples", samples},
-          {"headline", headline.name},
-          {"tool_choice",
-           {{"prefill", Share(reference.choice_right, reference.n)},
-            {"splice", Share(headline.choice_right, headline.n)}}},
-          {"args_exact",
-           {{"prefill", Share(reference.args_right, reference.n_args)},
-            {"splice", Share(headline.args_right, headline.n_args)}}},
-          {"mcnemar_p", headline.mcnemar_p},
-          {"ci95", IntervalJson(headline.difference_ci95)},
-          {"kl_mean", headline.kl_mean},
-          {"first_kl", headline.first_kl},
-          {"same", Share(headline.same, headline.n)},
-          {"prefill_list_ms", reference.list_ms},
-          {"arms", std::move(arms)},
-          {"notes", result.notes}};
+  return InvalidArgumentError("--part: '" + text +
+                              "'; expected one as 2/3, the second of three");
+}
+
+double Percent(int count, int total) {
+  return total > 0 ? 100.0 * count / total : 0;
 }
 
 void PrintCompose(const engine::ComposeBenchResult& result) {
@@ -88,67 +59,142 @@ void PrintCompose(const engine::ComposeBenchResult& result) {
   std::printf(
       "%d lists of %d tools, %.0f tokens; %d questions, %d with known "
       "arguments\n\n"
-      "%-18s %7s %7s %7s %7s %8s %8s %6s %7s %8s\n",
+      "%-18s %5s %7s %7s %7s %7s %8s %8s %6s %7s %8s\n",
       result.lists, result.blocks, result.list_tokens, reference.n,
-      reference.n_args, "arm", "choice", "args", "p", "same", "KL", "first KL",
-      "top-1", "decoded", "list");
-  const auto print = [](const engine::ComposeArmResult& arm) {
-    std::printf(
-        "%-18s %6.1f%% %6.1f%% %7.3f %6.1f%% %8.4f %8.4f %6.2f %6.0f%% %8s\n",
-        arm.name.c_str(), 100 * Share(arm.choice_right, arm.n),
-        100 * Share(arm.args_right, arm.n_args), arm.mcnemar_p,
-        100 * Share(arm.same, arm.n), arm.kl_mean, arm.first_kl, arm.first_top1,
-        100 * arm.recompute_share, FormatMs(arm.list_ms).c_str());
-  };
-  std::printf("%-18s %6.1f%% %6.1f%% %60s\n", reference.name.c_str(),
-              100 * Share(reference.choice_right, reference.n),
-              100 * Share(reference.args_right, reference.n_args),
+      reference.n_args, "arm", "n", "choice", "args", "p", "same", "KL",
+      "first KL", "top-1", "decoded", "list");
+  std::printf("%-18s %5d %6.1f%% %6.1f%% %60s\n", reference.name.c_str(),
+              reference.n, Percent(reference.choice_right, reference.n),
+              Percent(reference.args_right, reference.n_args),
               FormatMs(reference.list_ms).c_str());
-  for (const engine::ComposeArmResult& arm : result.arms) print(arm);
+  for (const engine::ComposeArmResult& arm : result.arms) {
+    std::printf(
+        "%-18s %5d %6.1f%% %6.1f%% %7.3f %6.1f%% %8.4f %8.4f %6.2f %6.0f%% "
+        "%8s\n",
+        arm.name.c_str(), arm.n, Percent(arm.choice_right, arm.n),
+        Percent(arm.args_right, arm.n_args), arm.mcnemar_p,
+        Percent(arm.same, arm.n), arm.kl_mean, arm.first_kl, arm.first_top1,
+        100 * arm.recompute_share, FormatMs(arm.list_ms).c_str());
+  }
   for (const std::string& note : result.notes) {
     std::printf("note  %s\n", note.c_str());
   }
 }
 
-int RunCompose(const GlobalOptions& globals, const ComposeFlags& flags) {
-  engine::ComposeBenchOptions options = flags.bench;
-  bool has_headline = false;
-  for (const std::string& text : flags.arms) {
-    auto arm = engine::ParseComposeArm(text);
-    if (!arm.ok()) return Fail(arm.status());
-    has_headline = has_headline || text == flags.headline;
-    options.arms.push_back(*std::move(arm));
+struct ComposeStudy {
+  engine::ComposeSetting setting;
+  engine::ComposeTrials trials;
+};
+
+// Joins the logs of `flags.also`: of the same model, lists as long, and blocks
+// made alike, whatever the questions.
+Status AddOthers(const ComposeFlags& flags, const Json& identity,
+                 ComposeStudy* study) {
+  Json shared = identity;
+  shared.erase("tools_and_queries");
+  for (const std::string& path : flags.also) {
+    NEXUS_ASSIGN_OR_RETURN(
+        const engine::ComposeLog log,
+        engine::ReadComposeLog(FileSystem::Default(), path, shared));
+    study->trials.insert(log.trials().begin(), log.trials().end());
   }
-  if (options.arms.empty()) {
-    return Fail(InvalidArgumentError("bench compose: no arm to measure"));
+  return Status::Ok();
+}
+
+Result<ComposeStudy> Reported(const ComposeFlags& flags) {
+  if (flags.trials_file.empty()) {
+    return InvalidArgumentError(
+        "bench compose: --report-only needs --trials FILE");
   }
-  const std::string headline =
-      has_headline ? flags.headline : options.arms.back().name;
-  auto source = LoadTools(globals);
-  if (!source.ok()) return Fail(source.status());
-  options.tools = std::move(source->tools);
-  auto queries = engine::ReadComposeQueries(flags.queries_file);
-  if (!queries.ok()) return Fail(queries.status());
-  options.queries = *std::move(queries);
-  auto engine = MakeEngine(globals);
-  if (!engine.ok()) return Fail(engine.status());
+  Json asked = Json::object();
+  if (flags.has_blocks) asked["blocks"] = flags.bench.blocks;
+  if (flags.has_samples) asked["samples"] = flags.bench.samples;
+  NEXUS_ASSIGN_OR_RETURN(
+      const engine::ComposeLog log,
+      engine::ReadComposeLog(FileSystem::Default(), flags.trials_file, asked));
+  ComposeStudy study;
+  NEXUS_ASSIGN_OR_RETURN(study.setting,
+                         engine::ComposeSettingOf(log, flags.trials_file));
+  study.trials = log.trials();
+  NEXUS_RETURN_IF_ERROR(AddOthers(flags, log.identity(), &study));
+  return study;
+}
+
+Result<ComposeStudy> Measured(const GlobalOptions& globals,
+                              const ComposeFlags& flags,
+                              engine::ComposeBenchOptions options) {
+  NEXUS_ASSIGN_OR_RETURN(ToolSource source, LoadTools(globals));
+  options.tools = std::move(source.tools);
+  NEXUS_ASSIGN_OR_RETURN(options.queries,
+                         engine::ReadComposeQueries(flags.queries_file));
+  NEXUS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(globals));
+  const Json identity = engine::ComposeIdentity(*engine, options);
+  ComposeStudy study;
+  // Before hours are measured: a wrong file is told at once.
+  NEXUS_RETURN_IF_ERROR(AddOthers(flags, identity, &study));
+  NEXUS_ASSIGN_OR_RETURN(engine::ComposeLog log,
+                         engine::OpenComposeLog(FileSystem::Default(),
+                                                flags.trials_file, identity));
+  NEXUS_ASSIGN_OR_RETURN(study.setting,
+                         engine::ComposeSettingOf(log, flags.trials_file));
   ProgressLine line("bench compose");
   options.progress = [&](int done, int total, const std::string& step) {
     line.Update(static_cast<double>(done) / total,
                 FormatCount(done) + " of " + FormatCount(total) + ", " + step);
   };
   options.cancel = &Interrupted();
-  auto result = engine::RunComposeBench(**engine, options);
+  const Status status = engine::RunComposeBench(*engine, options, &log);
   line.Done();
-  if (!result.ok()) return Fail(result.status());
-  if (globals.json) {
-    const auto of =
-        std::find_if(result->arms.begin(), result->arms.end(),
-                     [&](const auto& arm) { return arm.name == headline; });
-    PrintJson(ComposeJson(**engine, *result, *of, options.samples));
-  } else {
-    PrintCompose(*result);
+  if (status.code() == StatusCode::kCancelled && !flags.trials_file.empty()) {
+    return CancelledError(status.message() + "; they are kept in " +
+                          flags.trials_file +
+                          ", and the same command goes on from there");
   }
+  NEXUS_RETURN_IF_ERROR(status);
+  // This run's own come before those of other logs.
+  engine::ComposeTrials all = log.trials();
+  all.merge(study.trials);
+  study.trials = std::move(all);
+  return study;
+}
+
+int RunCompose(const GlobalOptions& globals, const ComposeFlags& flags) {
+  engine::ComposeBenchOptions options = flags.bench;
+  std::vector<std::string> arms = flags.arms;
+  for (const std::string& text : arms) {
+    auto arm = engine::ParseComposeArm(text);
+    if (!arm.ok()) return Fail(arm.status());
+    options.arms.push_back(*std::move(arm));
+  }
+  if (arms.empty()) {
+    return Fail(InvalidArgumentError("bench compose: no arm to measure"));
+  }
+  if (!flags.report_only && flags.queries_file.empty()) {
+    return Fail(InvalidArgumentError("bench compose: --queries is required"));
+  }
+  const Status part = ParsePart(flags.part, &options);
+  if (!part.ok()) return Fail(part);
+  const auto study =
+      flags.report_only ? Reported(flags) : Measured(globals, flags, options);
+  if (!study.ok()) return Fail(study.status());
+  if (flags.report_only && !flags.has_arms) arms.clear();  // all that there are
+  const engine::ComposeBenchResult result =
+      engine::SummarizeCompose(study->trials, study->setting.blocks, arms);
+  if (result.arms.empty()) {
+    return Fail(NotFoundError(flags.trials_file + ": no trial of any arm yet"));
+  }
+  if (!globals.json) {
+    PrintCompose(result);
+    return kExitOk;
+  }
+  const bool has_headline =
+      std::any_of(result.arms.begin(), result.arms.end(),
+                  [&](const auto& arm) { return arm.name == flags.headline; });
+  PrintJson(ComposeJson(
+      result,
+      {.model = study->setting.model_name,
+       .samples = study->setting.samples,
+       .headline = has_headline ? flags.headline : result.arms.back().name}));
   return kExitOk;
 }
 
@@ -230,11 +276,9 @@ void AddBenchCompose(CLI::App* bench, Action* action) {
   command->add_option("-n,--n", options.n, "Questions")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  command
-      ->add_option("--queries", flags->queries_file,
-                   "Questions with their answers, JSON lines: {\"query\", "
-                   "\"gold\": [tool], \"args\": {param: [accepted]}}")
-      ->required();
+  command->add_option("--queries", flags->queries_file,
+                      "Questions with their answers, JSON lines: {\"query\", "
+                      "\"gold\": [tool], \"args\": {param: [accepted]}}");
   command
       ->add_option("--arms", flags->arms,
                    "What to compare: exact, or RECIPE:PERCENT[+gold|+topK] "
@@ -255,11 +299,36 @@ void AddBenchCompose(CLI::App* bench, Action* action) {
                    "Longest arguments")
       ->check(CLI::Range(16, 4096))
       ->capture_default_str();
+  command
+      ->add_option("--trials", flags->trials_file,
+                   "Keep the calls here, and go on from what is there")
+      ->type_name("FILE");
+  command
+      ->add_option("--part", flags->part,
+                   "Of the lists this part alone, as 2/3: for several machines "
+                   "with a log each")
+      ->capture_default_str();
+  command
+      ->add_option("--with", flags->also,
+                   "Logs of further calls of this model with lists as long, "
+                   "reported with these")
+      ->type_name("FILE");
+  command->add_flag("--report-only", flags->report_only,
+                    "Ask nothing more: report what the logs hold. Needs no "
+                    "model, tools or questions");
   AddToolFlags(command, globals.get());
   AddModelFlags(command, globals.get());
   AddJsonFlag(command, globals.get());
-  command->callback(
-      [=] { *action = [=] { return RunCompose(*globals, *flags); }; });
+  command->footer(
+      "Ctrl-C keeps what is asked; the same command goes on from there. The "
+      "lists come in an order of their own, so that the first ones are a "
+      "sample of all, and a larger --n goes on where a smaller one has ended.");
+  command->callback([=] {
+    flags->has_blocks = command->count("--blocks") > 0;
+    flags->has_samples = command->count("--samples") > 0;
+    flags->has_arms = command->count("--arms") > 0;
+    *action = [=] { return RunCompose(*globals, *flags); };
+  });
 }
 
 void AddBenchLists(CLI::App* bench, Action* action) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "nexus/cli/bench_commands.h"
+#include "nexus/cli/bench_json.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
 #include "nexus/cli/terminal.h"
@@ -9,47 +10,6 @@
 
 namespace nexus::cli {
 namespace {
-
-// One hash for all sessions, to compare machines, builds and settings by.
-std::string OverallHash(const engine::DeterminismResult& result) {
-  Sha256 all;
-  for (const engine::DeterminismSession& session : result.sessions) {
-    all.Update(session.alone.logits_sha256.data(),
-               session.alone.logits_sha256.size());
-  }
-  return ToHex(all.Finish());
-}
-
-Json ResultJson(const engine::Engine& engine,
-                const engine::DeterminismResult& result) {
-  Json sessions = Json::array();
-  int64_t tokens = 0;
-  for (const engine::DeterminismSession& session : result.sessions) {
-    tokens += static_cast<int64_t>(session.alone.tokens.size());
-    sessions.push_back({{"name", session.name},
-                        {"tool", session.tool},
-                        {"steps", session.steps},
-                        {"tokens", session.alone.tokens},
-                        {"logits_rows", session.alone.rows},
-                        {"logits_sha256", ToHex(session.alone.logits_sha256)}});
-  }
-  return {{"model", engine.model().info().name},
-          {"sessions", result.sessions.size()},
-          {"tokens_equal", result.tokens_equal},
-          {"logits_hash_equal", result.logits_hash_equal},
-          {"orders", result.orders},
-          {"concurrent_rounds", result.concurrent_rounds},
-          {"generated_tokens", tokens},
-          {"logits_rows_compared", result.rows_compared},
-          {"logits_sha256", OverallHash(result)},
-          {"flash_attention", engine.attention().flash_attention},
-          {"threads", engine.options().threads},
-          {"differences", result.differences},
-          {"shared_context",
-           {{"logits_hash_equal", result.shared_context.logits_hash_equal},
-            {"largest_difference", result.shared_context.largest_difference}}},
-          {"by_session", std::move(sessions)}};
-}
 
 void PrintResult(const engine::Engine& engine,
                  const engine::DeterminismResult& result) {
@@ -101,7 +61,11 @@ int RunDeterminism(const GlobalOptions& globals,
   line.Done();
   if (!result.ok()) return Fail(result.status());
   if (globals.json) {
-    PrintJson(ResultJson(**engine, *result));
+    PrintJson(DeterminismJson(
+        {.model = (*engine)->model().info().name,
+         .flash_attention = (*engine)->attention().flash_attention,
+         .threads = (*engine)->options().threads},
+        *result));
   } else {
     PrintResult(**engine, *result);
   }

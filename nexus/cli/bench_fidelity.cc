@@ -1,11 +1,12 @@
 // nexus bench fidelity: KL and top-1 of spliced contexts against full prefill.
-#include <charconv>
 #include <cstdio>
 
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/fidelity_study.h"
+#include "nexus/calibrate/study_arm.h"
 #include "nexus/cli/bench_commands.h"
+#include "nexus/cli/bench_json.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/study_run.h"
 #include "nexus/engine/compile_tools.h"
@@ -31,58 +32,6 @@ struct FidelityFlags {
   std::string plot;
 };
 
-// A percentage between 0 and 100, both excluded. Not `> 100`: NaN would pass.
-bool ParsePercent(const std::string& text, double* percent) {
-  char* end = nullptr;
-  *percent = std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0' && *percent > 0 && *percent < 100;
-}
-
-// "sensitivity:15", "sensitivity:15/1", "none@50" -> policy, share, shortest
-// run, shared history. `none` and `full` have no share.
-Result<StudyArm> ParseArm(const std::string& text) {
-  std::string whole = text.substr(0, text.find('@'));
-  const bool has_history = whole.size() < text.size();
-  const std::string history = has_history ? text.substr(whole.size() + 1) : "";
-  int min_run = 0;
-  bool run_fits = true;
-  if (const size_t slash = whole.find('/'); slash != std::string::npos) {
-    const auto [end, error] = std::from_chars(
-        whole.data() + slash + 1, whole.data() + whole.size(), min_run);
-    run_fits = error == std::errc() && end == whole.data() + whole.size() &&
-               min_run >= 1 && min_run <= 1024;
-    whole.resize(slash);
-  }
-  const size_t colon = whole.find(':');
-  const auto policy = kv::ParseRepairPolicy(whole.substr(0, colon));
-  StudyArm arm;
-  double percent = 0;
-  double shared = 0;
-  const bool share_fits = colon == std::string::npos ||
-                          ParsePercent(whole.substr(colon + 1), &percent);
-  const bool shared_fits =
-      !has_history || (ParsePercent(history, &shared) &&
-                       policy != kv::RepairPolicy::kSensitivity);
-  const bool needs_share =
-      policy.has_value() && *policy != kv::RepairPolicy::kNone;
-  if (!policy.has_value() || *policy == kv::RepairPolicy::kFull ||
-      needs_share != (colon != std::string::npos) || !share_fits ||
-      !shared_fits || !run_fits) {
-    return InvalidArgumentError(
-        "--arms: '" + text +
-        "' isn't an arm; expected none, or suffix, head, sensitivity, "
-        "head-tail or deviation with a percentage between 0 and 100, as in "
-        "sensitivity:15; /1 behind it decodes runs of one token and more; @50 "
-        "behind one that isn't sensitivity takes the cells from the "
-        "conversation when it had half of its tokens");
-  }
-  arm.policy = *policy;
-  arm.share = percent / 100;
-  arm.shared = shared / 100;
-  arm.min_run = min_run;
-  return arm;
-}
-
 Result<StudyOptions> ToOptions(const FidelityFlags& flags) {
   StudyOptions options;
   options.depths = flags.depths;
@@ -101,7 +50,7 @@ Result<StudyOptions> ToOptions(const FidelityFlags& flags) {
   }
   for (const int contexts : flags.contexts) {
     for (const std::string& text : arms) {
-      NEXUS_ASSIGN_OR_RETURN(StudyArm arm, ParseArm(text));
+      NEXUS_ASSIGN_OR_RETURN(StudyArm arm, calibrate::ParseStudyArm(text));
       arm.contexts = contexts;
       for (const std::string& name : flags.storages) {
         const auto storage = kv::ParseBlockStorage(name);
@@ -114,44 +63,6 @@ Result<StudyOptions> ToOptions(const FidelityFlags& flags) {
     }
   }
   return options;
-}
-
-Json ResultJson(const engine::Engine& engine,
-                const std::vector<Trial>& trials) {
-  Json cells = Json::array();
-  Json floors = Json::array();
-  double noise_kl = 0;
-  double noise_top1 = 0;
-  int noise_positions = 0;
-  for (const FidelityCell& cell : calibrate::GatherCells(trials)) {
-    if (!cell.noise) {
-      cells.push_back(calibrate::CellToJson(cell));
-      continue;
-    }
-    noise_kl += cell.kl_mean * cell.positions;
-    noise_top1 += cell.top1 * cell.positions;
-    noise_positions += cell.positions;
-    floors.push_back({{"depth", cell.depth},
-                      {"kl_mean", cell.kl_mean},
-                      {"kl_max", cell.kl_max},
-                      {"top1", cell.top1},
-                      {"n", cell.n}});
-  }
-  const double positions = std::max(noise_positions, 1);
-  const calibrate::DriftCorrelation rho = calibrate::Correlate(trials);
-  return {{"model", engine.model().info().name},
-          {"noise_floor",
-           {{"kl_mean", noise_kl / positions},
-            {"top1", noise_top1 / positions},
-            {"by_depth", std::move(floors)}}},
-          {"cells", std::move(cells)},
-          {"drift_spearman",
-           {{"k_variance", rho.token_k_variance},
-            {"sensitivity", rho.token_sensitivity},
-            {"k_variance_by_splice", rho.splice_k_variance},
-            {"sensitivity_by_splice", rho.splice_sensitivity},
-            {"trials", rho.trials},
-            {"splices", rho.splices}}}};
 }
 
 void Print(const std::vector<Trial>& trials) {
@@ -203,7 +114,7 @@ int Run(const GlobalOptions& globals, const FidelityFlags& flags) {
     if (!drawn.ok()) return Fail(drawn);
   }
   if (globals.json) {
-    PrintJson(ResultJson(**engine, trials));
+    PrintJson(FidelityJson((*engine)->model().info().name, trials));
   } else {
     Print(trials);
   }

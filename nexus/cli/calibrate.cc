@@ -9,6 +9,7 @@
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/profile_fit.h"
+#include "nexus/cli/bench_json.h"
 #include "nexus/cli/commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/study_run.h"
@@ -202,11 +203,7 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
   const Status written = WriteResults(**engine, flags, *trials, out, &profile);
   if (!written.ok()) return Fail(written);
   if (globals.json) {
-    Json json = engine::ProfileToJson(profile);
-    json.erase("schema_version");
-    json["profile"] = out;
-    json["trials"] = trials_file;
-    PrintJson(json);
+    PrintJson(CalibrateJson(profile, out, trials_file));
     return kExitOk;
   }
   std::printf("%s: noise floor %.4f nats, top-1 %.1f %%\n\n",

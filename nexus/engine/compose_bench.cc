@@ -1,12 +1,15 @@
 #include "nexus/engine/compose_bench.h"
 
 #include <algorithm>
-#include <charconv>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "nexus/base/clock.h"
+#include "nexus/base/hash.h"
 #include "nexus/engine/compose_call.h"
 #include "nexus/engine/fidelity.h"
 #include "nexus/engine/session.h"
@@ -15,9 +18,17 @@
 namespace nexus::engine {
 namespace {
 
+// The rows of the reference are kept for the arms, of so many questions: some
+// 15 MB each with a vocabulary of 150,000.
+constexpr size_t kQuestionsAtOnce = 32;
+// A recipe's contexts (a few thousand tokens) are decoded for so many tools at
+// a time: for every list alone they would cost more than its blocks, and for
+// all of them nothing would be asked for an hour.
+constexpr size_t kToolsCompiledAtOnce = 40;
+
 struct Verdict {
   bool choice = false;
-  bool args = false;  // of questions whose arguments are known
+  std::optional<bool> args;  // of questions whose arguments are known
 };
 
 Verdict Judge(const ComposeQuery& query, const schema::ToolSchema& tool,
@@ -27,132 +38,255 @@ Verdict Judge(const ComposeQuery& query, const schema::ToolSchema& tool,
   };
   Verdict verdict;
   verdict.choice = std::any_of(query.gold.begin(), query.gold.end(), is);
-  verdict.args = is(query.gold.front()) && !query.accepted_args.is_null() &&
-                 ArgumentsAccepted(call.arguments, query.accepted_args);
+  if (!query.accepted_args.is_null()) {
+    verdict.args = is(query.gold.front()) &&
+                   ArgumentsAccepted(call.arguments, query.accepted_args);
+  }
   return verdict;
 }
-
-// The reference's log-probabilities of one question.
-struct Reference {
-  ListCall call;
-  std::vector<std::vector<float>> rows;
-  Verdict verdict;
-};
-
-struct Tally {
-  ComposeArmResult result;
-  std::vector<double> kl;
-  double first_kl = 0;
-  double first_top1 = 0;
-  int firsts = 0;
-  int only_reference = 0;  // right
-  int only_arm = 0;
-  int args_only_reference = 0;
-  int args_only_arm = 0;
-  std::vector<double> differences;
-  std::vector<double> args_differences;
-  double spliced = 0;
-  double recomputed = 0;
-};
 
 size_t ArgMax(std::span<const float> values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) -
                              values.begin());
 }
 
+std::string ShortHash(Sha256* hash) {
+  return ToHex(hash->Finish()).substr(0, 16);
+}
+
+void AddQuestion(const ComposeQuery& query, Sha256* hash) {
+  hash->Update(DumpJson({query.query, query.gold, query.accepted_args}));
+}
+
+CompileListOptions RecipeFor(const ComposeArm& arm,
+                             const ComposeBenchOptions& options) {
+  CompileListOptions recipe;
+  recipe.neighbours = arm.neighbours;
+  recipe.samples = options.samples;
+  recipe.list_tools = std::max(2, options.blocks);
+  recipe.cancel = options.cancel;
+  return recipe;
+}
+
+// A list of the work, with all that its questions have in common.
+struct AskedList {
+  std::vector<schema::ToolSchema> tools;
+  std::vector<const ComposeQuery*> queries;
+  std::string id;
+  std::vector<std::string> question_ids;  // [query]
+};
+
 class Bench {
  public:
-  Bench(const Engine& engine, const ComposeBenchOptions& options)
-      : engine_(engine), options_(options) {}
+  Bench(const Engine& engine, const ComposeBenchOptions& options,
+        ComposeLog* log)
+      : engine_(engine), options_(options), log_(log) {}
 
-  Result<ComposeBenchResult> Run() {
-    NEXUS_ASSIGN_OR_RETURN(
-        const std::vector<ComposeList> lists,
-        MakeComposeLists(options_.tools, options_.queries,
-                         {.blocks = options_.blocks, .queries = options_.n}));
-    NEXUS_ASSIGN_OR_RETURN(session_, Session::Create(&engine_));
-    for (const ComposeArm& arm : options_.arms) {
-      Tally tally;
-      tally.result.name = arm.name;
-      tallies_.push_back(std::move(tally));
-    }
-    for (const ComposeList& list : lists) {
+  Status Run() {
+    NEXUS_ASSIGN_OR_RETURN(const std::vector<ComposeList> drawn,
+                           MakeComposeLists(options_.tools, options_.queries,
+                                            {.blocks = options_.blocks,
+                                             .queries = options_.n,
+                                             .part = options_.part,
+                                             .parts = options_.parts}));
+    std::vector<AskedList> lists;
+    for (const ComposeList& list : drawn) {
+      lists.push_back(Asked(list));
       total_ +=
           static_cast<int>(list.queries.size() * (options_.arms.size() + 1));
     }
-    NEXUS_RETURN_IF_ERROR(CompileForAll(lists));
-    for (const ComposeList& list : lists) {
-      NEXUS_RETURN_IF_ERROR(AskList(list));
+    NEXUS_ASSIGN_OR_RETURN(session_, Session::Create(&engine_));
+    size_t compiled = 0;
+    for (size_t i = 0; i < lists.size(); ++i) {
+      if (IsWhole(lists[i])) {
+        done_ += static_cast<int>(lists[i].queries.size() *
+                                  (options_.arms.size() + 1));
+        continue;
+      }
+      if (i >= compiled) {
+        NEXUS_ASSIGN_OR_RETURN(compiled, CompileAhead(lists, i));
+      }
+      NEXUS_RETURN_IF_ERROR(AskList(lists[i]));
     }
-    ComposeBenchResult result;
-    result.blocks = options_.blocks;
-    result.lists = static_cast<int>(lists.size());
-    result.list_tokens =
-        list_tokens_ / static_cast<double>(std::max<size_t>(lists.size(), 1));
-    const auto& of_reference = reference_tally_;
-    result.reference = Finished(of_reference);
-    result.reference.name = "prefill";
-    for (const Tally& tally : tallies_) result.arms.push_back(Finished(tally));
-    result.notes.assign(notes_.begin(), notes_.end());
-    return result;
+    return Status::Ok();
   }
 
  private:
-  // Recipes that don't depend on the list: their contexts are decoded once.
-  Status CompileForAll(std::span<const ComposeList> lists) {
-    std::set<size_t> used;
-    for (const ComposeList& list : lists) {
-      used.insert(list.tools.begin(), list.tools.end());
+  AskedList Asked(const ComposeList& list) const {
+    AskedList asked;
+    Sha256 of_tools;
+    for (const size_t i : list.tools) {
+      asked.tools.push_back(options_.tools[i]);
+      of_tools.Update(schema::ModelText(options_.tools[i]) + "\n");
     }
+    asked.id = ShortHash(&of_tools);
+    for (const size_t i : list.queries) {
+      asked.queries.push_back(&options_.queries[i]);
+      Sha256 of_question;
+      AddQuestion(options_.queries[i], &of_question);
+      asked.question_ids.push_back(ShortHash(&of_question));
+    }
+    return asked;
+  }
+
+  bool Has(const AskedList& list, size_t question, std::string_view arm) const {
+    ComposeTrial trial;
+    trial.list = list.id;
+    trial.question = list.question_ids[question];
+    trial.arm = arm;
+    return log_->Find(trial.Key()) != nullptr;
+  }
+
+  bool HasAllArms(const AskedList& list, size_t question) const {
+    return Has(list, question, kComposeReference) &&
+           std::all_of(options_.arms.begin(), options_.arms.end(),
+                       [&](const ComposeArm& arm) {
+                         return Has(list, question, arm.name);
+                       });
+  }
+
+  bool IsWhole(const AskedList& list) const {
+    for (size_t i = 0; i < list.queries.size(); ++i) {
+      if (!HasAllArms(list, i)) return false;
+    }
+    return true;
+  }
+
+  // Recipes that don't depend on the list: their contexts are decoded once for
+  // the lists from `first` to the returned one.
+  Result<size_t> CompileAhead(std::span<const AskedList> lists, size_t first) {
+    std::set<std::string> known;
     std::vector<schema::ToolSchema> tools;
-    for (const size_t i : used) tools.push_back(options_.tools[i]);
+    size_t end = first;
+    while (end < lists.size() &&
+           (end == first || tools.size() < kToolsCompiledAtOnce)) {
+      if (!IsWhole(lists[end])) {
+        for (const schema::ToolSchema& tool : lists[end].tools) {
+          if (known.insert(schema::ModelText(tool)).second) {
+            tools.push_back(tool);
+          }
+        }
+      }
+      ++end;
+    }
     for (const ComposeArm& arm : options_.arms) {
       if (arm.neighbours == ListNeighbours::kGiven) continue;
       NEXUS_RETURN_IF_ERROR(Compile(arm, tools));
     }
+    return end;
+  }
+
+  Status AskList(const AskedList& list) {
+    for (const ComposeArm& arm : options_.arms) {
+      if (arm.neighbours == ListNeighbours::kGiven) {
+        NEXUS_RETURN_IF_ERROR(Compile(arm, list.tools));
+      }
+    }
+    NEXUS_ASSIGN_OR_RETURN(const PromptPlan plan,
+                           engine_.planner().PlanListBlock(
+                               compile::kDefaultSystemPrompt, list.tools));
+    NEXUS_ASSIGN_OR_RETURN(
+        const auto caller,
+        ListCaller::Create(&engine_, list.tools, options_.max_argument_tokens));
+    for (size_t first = 0; first < list.queries.size();
+         first += kQuestionsAtOnce) {
+      const size_t end =
+          std::min(first + kQuestionsAtOnce, list.queries.size());
+      NEXUS_RETURN_IF_ERROR(AskSome(list, plan, *caller, first, end));
+    }
     return Status::Ok();
   }
 
-  Status AskList(const ComposeList& list) {
-    std::vector<schema::ToolSchema> tools;
-    for (const size_t i : list.tools) tools.push_back(options_.tools[i]);
+  // The reference of a question that an arm is missing is asked again, for its
+  // rows, though its trial may be there.
+  Status AskSome(const AskedList& list, const PromptPlan& plan,
+                 ListCaller& caller, size_t first, size_t end) {
+    std::map<size_t, Reference> references;  // [question]
+    std::optional<ComposeLaying> laying;
+    bool is_down = false;
+    for (size_t i = first; i < end; ++i) {
+      if (HasAllArms(list, i)) {
+        ++done_;
+        continue;
+      }
+      NEXUS_RETURN_IF_ERROR(Step(std::string(kComposeReference)));
+      if (!is_down) {
+        NEXUS_ASSIGN_OR_RETURN(laying,
+                               LayDown(plan, {.tier = Tier::kExactPrefix}));
+        is_down = true;
+      }
+      NEXUS_ASSIGN_OR_RETURN(
+          Reference reference,
+          AskReference(caller, plan.TokenCount(), *list.queries[i]));
+      if (!Has(list, i, kComposeReference)) {
+        ComposeTrial trial = TrialOf(list, plan, i, reference.call);
+        trial.arm = kComposeReference;
+        trial.laying = std::exchange(laying, std::nullopt);
+        NEXUS_RETURN_IF_ERROR(log_->Append(std::move(trial)));
+      }
+      references.emplace(i, std::move(reference));
+    }
     for (const ComposeArm& arm : options_.arms) {
-      if (arm.neighbours == ListNeighbours::kGiven) {
-        NEXUS_RETURN_IF_ERROR(Compile(arm, tools));
-      }
-    }
-    NEXUS_ASSIGN_OR_RETURN(
-        const PromptPlan plan,
-        engine_.planner().PlanListBlock(compile::kDefaultSystemPrompt, tools));
-    list_tokens_ += static_cast<double>(plan.TokenCount());
-    NEXUS_ASSIGN_OR_RETURN(
-        const auto caller,
-        ListCaller::Create(&engine_, tools, options_.max_argument_tokens));
-
-    std::vector<Reference> references;
-    NEXUS_RETURN_IF_ERROR(
-        LayDown(plan, {.tier = Tier::kExactPrefix}, &reference_tally_));
-    for (const size_t query : list.queries) {
-      NEXUS_RETURN_IF_ERROR(Step("prefill"));
-      NEXUS_ASSIGN_OR_RETURN(Reference reference,
-                             AskReference(*caller, plan.TokenCount(), tools,
-                                          options_.queries[query]));
-      references.push_back(std::move(reference));
-    }
-    for (size_t arm = 0; arm < options_.arms.size(); ++arm) {
-      for (size_t i = 0; i < list.queries.size(); ++i) {
-        NEXUS_RETURN_IF_ERROR(Step(options_.arms[arm].name));
-        const ComposeQuery& query = options_.queries[list.queries[i]];
-        if (i == 0 || options_.arms[arm].depends_on_question()) {
-          NEXUS_RETURN_IF_ERROR(
-              LayDown(plan, OptionsFor(options_.arms[arm], tools, query),
-                      &tallies_[arm]));
-        }
-        NEXUS_RETURN_IF_ERROR(AskArm(*caller, plan.TokenCount(), tools, query,
-                                     references[i], &tallies_[arm]));
-      }
+      NEXUS_RETURN_IF_ERROR(
+          AskArm(arm, list, plan, caller, references, first, end));
     }
     return Status::Ok();
+  }
+
+  // The reference's call, and its log-probabilities.
+  struct Reference {
+    ListCall call;
+    std::vector<std::vector<float>> rows;
+  };
+
+  Status AskArm(const ComposeArm& arm, const AskedList& list,
+                const PromptPlan& plan, ListCaller& caller,
+                const std::map<size_t, Reference>& references, size_t first,
+                size_t end) {
+    std::optional<ComposeLaying> laying;
+    bool is_down = false;
+    for (size_t i = first; i < end; ++i) {
+      if (Has(list, i, arm.name)) {
+        ++done_;
+        continue;
+      }
+      NEXUS_RETURN_IF_ERROR(Step(arm.name));
+      const PrepareOptions options =
+          OptionsFor(arm, list.tools, *list.queries[i]);
+      if (!is_down || arm.depends_on_question()) {
+        NEXUS_ASSIGN_OR_RETURN(laying, LayDown(plan, options));
+        is_down = true;
+      }
+      ComposeTrial compared;
+      NEXUS_ASSIGN_OR_RETURN(
+          const ListCall call,
+          Compare(caller, plan.TokenCount(), *list.queries[i], references.at(i),
+                  &compared));
+      ComposeTrial trial = TrialOf(list, plan, i, call);
+      trial.arm = arm.name;
+      trial.recipe = options.list_recipe;
+      trial.share = arm.share;
+      trial.kl = std::move(compared.kl);
+      trial.first_top1 = compared.first_top1;
+      trial.laying = std::exchange(laying, std::nullopt);
+      NEXUS_RETURN_IF_ERROR(log_->Append(std::move(trial)));
+    }
+    return Status::Ok();
+  }
+
+  ComposeTrial TrialOf(const AskedList& list, const PromptPlan& plan,
+                       size_t question, const ListCall& call) const {
+    const schema::ToolSchema& tool = list.tools[call.tool];
+    const Verdict verdict = Judge(*list.queries[question], tool, call);
+    ComposeTrial trial;
+    trial.list = list.id;
+    trial.question = list.question_ids[question];
+    trial.list_tokens = static_cast<int>(plan.TokenCount());
+    trial.tool = schema::ToolId(tool);
+    trial.arguments = call.arguments_text;
+    trial.choice_right = verdict.choice;
+    trial.args_right = verdict.args;
+    return trial;
   }
 
   Status Step(const std::string& name) {
@@ -165,23 +299,20 @@ class Bench {
     return Status::Ok();
   }
 
-  CompileListOptions RecipeFor(const ComposeArm& arm) const {
-    CompileListOptions options;
-    options.neighbours = arm.neighbours;
-    options.samples = options_.samples;
-    options.list_tools = std::max(2, options_.blocks);
-    options.cancel = options_.cancel;
-    return options;
-  }
-
   Status Compile(const ComposeArm& arm,
                  std::span<const schema::ToolSchema> tools) {
-    if (arm.is_exact) return Status::Ok();
-    if (options_.progress) options_.progress(done_, total_, "compile");
+    if (arm.is_exact || tools.empty()) return Status::Ok();
+    CompileListOptions recipe = RecipeFor(arm, options_);
+    recipe.progress = [&](const compile::CompileProgress& progress) {
+      if (options_.progress) {
+        options_.progress(done_, total_, "compile " + progress.current);
+      }
+    };
     NEXUS_ASSIGN_OR_RETURN(const auto report,
-                           CompileList(engine_, tools, RecipeFor(arm)));
+                           CompileList(engine_, tools, recipe));
+    // The tool is decoded; the next splice's notes say why.
     for (const auto& failure : report.failures) {
-      notes_.insert(failure.tool_name + ": " + failure.status.message());
+      failures_.push_back(failure.tool_name + ": " + failure.status.message());
     }
     return Status::Ok();
   }
@@ -197,7 +328,8 @@ class Bench {
     options.tier = Tier::kSplice;
     options.policy = arm.share > 0 ? kv::RepairPolicy::kSensitivity
                                    : kv::RepairPolicy::kNone;
-    options.list_recipe = ListRecipeName(engine_, tools, RecipeFor(arm));
+    options.list_recipe =
+        ListRecipeName(engine_, tools, RecipeFor(arm, options_));
     options.block_shares.assign(tools.size(), arm.share);
     if (arm.decode_gold) {
       for (size_t i = 0; i < tools.size(); ++i) {
@@ -223,48 +355,45 @@ class Bench {
   }
 
   // Anew each time: a list that the session held would not be measured.
-  Status LayDown(const PromptPlan& plan, const PrepareOptions& options,
-                 Tally* tally) {
+  Result<ComposeLaying> LayDown(const PromptPlan& plan,
+                                const PrepareOptions& options) {
     NEXUS_RETURN_IF_ERROR(session_->TruncateTo(0));
     const auto begin = Clock::Monotonic().Now();
     NEXUS_ASSIGN_OR_RETURN(const TierReport report,
                            session_->Prepare(plan, options));
-    tally->result.list_ms += Milliseconds(Clock::Monotonic().Now() - begin);
-    ++tally->result.laid_down;
-    tally->spliced += report.spliced_tokens;
-    tally->recomputed += report.recomputed_tokens;
+    ComposeLaying laying;
+    laying.ms = Milliseconds(Clock::Monotonic().Now() - begin);
+    laying.spliced = report.spliced_tokens;
+    laying.recomputed = report.recomputed_tokens;
     if (options.tier == Tier::kSplice) {
+      laying.notes = std::exchange(failures_, {});
       for (const std::string& reason : report.reasons) {
-        if (reason.starts_with("splice:")) notes_.insert(reason);
+        if (reason.starts_with("splice:")) laying.notes.push_back(reason);
       }
     }
-    return Status::Ok();
+    return laying;
   }
 
   Result<Reference> AskReference(ListCaller& caller, size_t list_end,
-                                 std::span<const schema::ToolSchema> tools,
                                  const ComposeQuery& query) {
     Reference reference;
     const auto keep = [&](size_t position, std::span<const float> logits) {
       if (position >= static_cast<size_t>(options_.kl_positions)) return;
-      if (reference.rows.size() <= position)
+      if (reference.rows.size() <= position) {
         reference.rows.resize(position + 1);
+      }
       reference.rows[position].resize(logits.size());
       LogSoftmax(logits, reference.rows[position]);
     };
     NEXUS_ASSIGN_OR_RETURN(
         reference.call,
         caller.Call(*session_, list_end, query.query, nullptr, keep));
-    reference.verdict =
-        Judge(query, tools[reference.call.tool], reference.call);
-    Count(query, reference.verdict, &reference_tally_);
     return reference;
   }
 
-  Status AskArm(ListCaller& caller, size_t list_end,
-                std::span<const schema::ToolSchema> tools,
-                const ComposeQuery& query, const Reference& reference,
-                Tally* tally) {
+  Result<ListCall> Compare(ListCaller& caller, size_t list_end,
+                           const ComposeQuery& query,
+                           const Reference& reference, ComposeTrial* trial) {
     std::vector<float> row;
     const auto compare = [&](size_t position, std::span<const float> logits) {
       if (position >= reference.rows.size() ||
@@ -275,139 +404,54 @@ class Bench {
       if (position > 0 && !reference.call.is_aligned) return;
       row.resize(logits.size());
       LogSoftmax(logits, row);
-      const double kl = KlDivergence(reference.rows[position], row);
-      tally->kl.push_back(kl);
+      trial->kl.push_back(KlDivergence(reference.rows[position], row));
       if (position == 0) {
-        tally->first_kl += kl;
-        tally->first_top1 +=
-            ArgMax(row) == ArgMax(reference.rows[0]) ? 1.0 : 0.0;
-        ++tally->firsts;
+        trial->first_top1 = ArgMax(row) == ArgMax(reference.rows[0]);
       }
     };
-    NEXUS_ASSIGN_OR_RETURN(const ListCall call,
-                           caller.Call(*session_, list_end, query.query,
-                                       &reference.call, compare));
-    const Verdict verdict = Judge(query, tools[call.tool], call);
-    Count(query, verdict, tally);
-    const bool same_choice = call.tool == reference.call.tool;
-    tally->result.same_choice += same_choice ? 1 : 0;
-    tally->result.same +=
-        same_choice && call.arguments_text == reference.call.arguments_text;
-    const Verdict& other = reference.verdict;
-    tally->only_reference += other.choice && !verdict.choice ? 1 : 0;
-    tally->only_arm += verdict.choice && !other.choice ? 1 : 0;
-    tally->differences.push_back((verdict.choice ? 1.0 : 0.0) -
-                                 (other.choice ? 1.0 : 0.0));
-    if (!query.accepted_args.is_null()) {
-      tally->args_only_reference += other.args && !verdict.args ? 1 : 0;
-      tally->args_only_arm += verdict.args && !other.args ? 1 : 0;
-      tally->args_differences.push_back((verdict.args ? 1.0 : 0.0) -
-                                        (other.args ? 1.0 : 0.0));
-    }
-    return Status::Ok();
-  }
-
-  static void Count(const ComposeQuery& query, const Verdict& verdict,
-                    Tally* tally) {
-    ++tally->result.n;
-    tally->result.n_args += query.accepted_args.is_null() ? 0 : 1;
-    tally->result.choice_right += verdict.choice ? 1 : 0;
-    tally->result.args_right += verdict.args ? 1 : 0;
-  }
-
-  static ComposeArmResult Finished(const Tally& tally) {
-    ComposeArmResult result = tally.result;
-    if (!tally.kl.empty()) {
-      std::vector<double> sorted = tally.kl;
-      std::sort(sorted.begin(), sorted.end());
-      result.kl_mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) /
-                       static_cast<double>(sorted.size());
-      result.kl_p99 = sorted[(sorted.size() - 1) * 99 / 100];
-    }
-    if (tally.firsts > 0) {
-      result.first_kl = tally.first_kl / tally.firsts;
-      result.first_top1 = tally.first_top1 / tally.firsts;
-    }
-    if (tally.spliced + tally.recomputed > 0) {
-      result.recompute_share =
-          tally.recomputed / (tally.spliced + tally.recomputed);
-    }
-    if (result.laid_down > 0) result.list_ms /= result.laid_down;
-    result.mcnemar_p = McNemarExact(tally.only_reference, tally.only_arm);
-    result.args_mcnemar_p =
-        McNemarExact(tally.args_only_reference, tally.args_only_arm);
-    result.choice_ci95 = WilsonInterval(result.choice_right, result.n);
-    result.args_ci95 = WilsonInterval(result.args_right, result.n_args);
-    result.difference_ci95 = BootstrapMean(tally.differences);
-    result.args_difference_ci95 = BootstrapMean(tally.args_differences);
-    return result;
+    return caller.Call(*session_, list_end, query.query, &reference.call,
+                       compare);
   }
 
   const Engine& engine_;
   const ComposeBenchOptions& options_;
+  ComposeLog* const log_;
   std::unique_ptr<Session> session_;
-  Tally reference_tally_;
-  std::vector<Tally> tallies_;  // [arm]
-  std::set<std::string> notes_;
-  double list_tokens_ = 0;
+  std::vector<std::string> failures_;  // to compile
   int done_ = 0;
   int total_ = 0;
 };
 
 }  // namespace
 
-Result<ComposeArm> ParseComposeArm(std::string_view text) {
-  ComposeArm arm;
-  arm.name = text;
-  if (text == "exact") {
-    arm.is_exact = true;
-    return arm;
+Json ComposeIdentity(const Engine& engine, const ComposeBenchOptions& options) {
+  Sha256 of_sets;
+  for (const schema::ToolSchema& tool : options.tools) {
+    of_sets.Update(schema::ModelText(tool) + "\n");
   }
-  const auto bad = [&](std::string_view why) {
-    return InvalidArgumentError(
-        "arm '" + arm.name + "': " + std::string(why) +
-        "; expected exact or RECIPE:PERCENT[+gold|+topK] with the recipes "
-        "alone, generic, given");
-  };
-  const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return bad("no ':'");
-  const auto neighbours = ParseListNeighbours(text.substr(0, colon));
-  if (!neighbours.has_value()) return bad("no such recipe");
-  arm.neighbours = *neighbours;
-  std::string_view rest = text.substr(colon + 1);
-  const size_t plus = std::min(rest.find('+'), rest.size());
-  const std::string_view percent_text = rest.substr(0, plus);
-  int percent = -1;
-  const auto [end, error] = std::from_chars(
-      percent_text.data(), percent_text.data() + percent_text.size(), percent);
-  if (error != std::errc() ||
-      end != percent_text.data() + percent_text.size() || percent < 0 ||
-      percent > 100) {
-    return bad("the percentage isn't one from 0 to 100");
+  for (const ComposeQuery& query : options.queries) {
+    AddQuestion(query, &of_sets);
   }
-  arm.share = percent / 100.0;
-  if (plus == rest.size()) return arm;
-  rest = rest.substr(plus + 1);
-  if (rest == "gold") {
-    arm.decode_gold = true;
-    return arm;
-  }
-  if (!rest.starts_with("top")) return bad("no such addition");
-  rest.remove_prefix(3);
-  const auto [top_end, top_error] =
-      std::from_chars(rest.data(), rest.data() + rest.size(), arm.decode_top);
-  if (top_error != std::errc() || top_end != rest.data() + rest.size() ||
-      arm.decode_top < 1) {
-    return bad("topK needs a number from 1 on");
-  }
-  return arm;
+  // Names the frame, the number of samples and the texts that blocks are
+  // compiled behind.
+  const std::string recipe = ListRecipeName(
+      engine, {}, RecipeFor({.neighbours = ListNeighbours::kGeneric}, options));
+  return {{"model_name", engine.model().info().name},
+          {"model", ToHex(engine.fingerprint(kv::BlockKind::kSplice).Digest())},
+          {"flash_attention", engine.attention().flash_attention},
+          {"blocks", options.blocks},
+          {"samples", options.samples},
+          {"max_tokens", options.max_argument_tokens},
+          {"kl_positions", options.kl_positions},
+          {"recipe", recipe},
+          {"tools_and_queries", ShortHash(&of_sets)}};
 }
 
-Result<ComposeBenchResult> RunComposeBench(const Engine& engine,
-                                           const ComposeBenchOptions& options) {
+Status RunComposeBench(const Engine& engine, const ComposeBenchOptions& options,
+                       ComposeLog* log) {
   NEXUS_RETURN_IF_ERROR(engine.splice_status());
   NEXUS_RETURN_IF_ERROR(engine.store_status());
-  return Bench(engine, options).Run();
+  return Bench(engine, options, log).Run();
 }
 
 }  // namespace nexus::engine

@@ -9,6 +9,7 @@
 
 #include "nexus/base/file_system.h"
 #include "nexus/engine/list_order.h"
+#include "nexus/eval/draws.h"
 
 namespace nexus::engine {
 namespace {
@@ -89,6 +90,25 @@ bool SameValue(const Json& a, const Json& b) {
   return a == b;
 }
 
+// In their order: those of the part that is asked for, until there are as many
+// questions as wanted.
+std::vector<ComposeList> Drawn(std::vector<ComposeList> lists,
+                               const ComposeListOptions& options) {
+  constexpr uint64_t kSeed = 1;
+  std::vector<ComposeList> drawn;
+  auto left = static_cast<size_t>(options.queries);
+  int place = 0;
+  for (const int i : eval::Shuffled(lists.size(), kSeed)) {
+    if (left == 0) break;
+    if (place++ % options.parts != options.part - 1) continue;
+    ComposeList& list = lists[static_cast<size_t>(i)];
+    list.queries.resize(std::min(list.queries.size(), left));
+    left -= list.queries.size();
+    drawn.push_back(std::move(list));
+  }
+  return drawn;
+}
+
 }  // namespace
 
 Result<std::vector<ComposeQuery>> ReadComposeQueries(const std::string& path) {
@@ -135,6 +155,11 @@ Result<std::vector<ComposeList>> MakeComposeLists(
         "compose: lists of " + std::to_string(options.blocks) + " tools and " +
         std::to_string(options.queries) + " questions; expected 1 or more");
   }
+  if (options.part < 1 || options.part > options.parts) {
+    return InvalidArgumentError("compose: part " +
+                                std::to_string(options.part) + " of " +
+                                std::to_string(options.parts));
+  }
   // The first tool of a name counts.
   std::map<std::string, size_t> by_name;
   std::vector<size_t> distinct;
@@ -165,8 +190,7 @@ Result<std::vector<ComposeList>> MakeComposeLists(
         "compose: no question whose tool is among the tools");
   }
   std::vector<ComposeList> lists;
-  auto left = static_cast<size_t>(options.queries);
-  while (left > 0 && !pending.empty()) {
+  while (!pending.empty()) {
     std::set<size_t> chosen;
     for (const size_t query : pending) {
       if (chosen.size() == blocks) break;
@@ -185,14 +209,13 @@ Result<std::vector<ComposeList>> MakeComposeLists(
     }
     std::vector<size_t> rest;
     for (const size_t query : pending) {
-      const bool is_asked = left > 0 && chosen.contains(*tool_of(query));
-      if (is_asked) --left;
+      const bool is_asked = chosen.contains(*tool_of(query));
       (is_asked ? list.queries : rest).push_back(query);
     }
     pending = std::move(rest);
     lists.push_back(std::move(list));
   }
-  return lists;
+  return Drawn(std::move(lists), options);
 }
 
 }  // namespace nexus::engine

@@ -40,6 +40,9 @@ struct ComposeList {
 struct ComposeListOptions {
   int blocks = 5;
   int queries = 40;  // in all
+  // Of the lists, the `part`th of each `parts`: 1 of 1 is all of them.
+  int part = 1;
+  int parts = 1;
 };
 
 // Lists of `blocks` tools that answer one question after the other: the first
@@ -48,6 +51,11 @@ struct ComposeListOptions {
 // questions that the list answers are asked on it. No two tools of one name in
 // a list. Questions whose tool isn't there are left out; kInvalidArgument when
 // none is left or there are too few tools.
+//
+// The lists come in an order of their own, always the same, so that the first
+// ones are a sample of all of them however the questions are sorted. Which
+// lists there are doesn't depend on `queries`: asking more goes on where asking
+// fewer has ended.
 Result<std::vector<ComposeList>> MakeComposeLists(
     std::span<const schema::ToolSchema> tools,
     std::span<const ComposeQuery> queries, const ComposeListOptions& options);

@@ -110,6 +110,54 @@ TEST(MakeComposeListsTest, AsksEveryQuestionOnceOnAListThatAnswersIt) {
       MakeComposeLists(tools, queries, {.blocks = 4, .queries = 3}));
   ASSERT_THAT(few, SizeIs(1));
   EXPECT_THAT(few[0].queries, SizeIs(3));
+  // Asking more goes on where asking fewer has ended.
+  EXPECT_EQ(few[0].tools, lists[0].tools);
+  EXPECT_EQ(few[0].queries, std::vector<size_t>(lists[0].queries.begin(),
+                                                lists[0].queries.begin() + 3));
+}
+
+TEST(MakeComposeListsTest, TheFirstListsAreASampleOfASortedFile) {
+  std::vector<schema::ToolSchema> tools;
+  std::vector<ComposeQuery> queries;
+  for (int i = 0; i < 200; ++i) {
+    tools.push_back(Tool("t" + std::to_string(1000 + i)));
+    queries.push_back(Query(tools.back().name));
+  }
+  ASSERT_OK_AND_ASSIGN(
+      const auto lists,
+      MakeComposeLists(tools, queries, {.blocks = 5, .queries = 50}));
+  double sum = 0;
+  for (const ComposeList& list : lists) {
+    for (const size_t query : list.queries) sum += static_cast<double>(query);
+  }
+  // The mean of the first fifty would be 24.5, that of all is 99.5.
+  EXPECT_NEAR(sum / 50, 99.5, 35);
+}
+
+TEST(MakeComposeListsTest, PartsAskEverythingOnceBetweenThem) {
+  std::vector<schema::ToolSchema> tools;
+  std::vector<ComposeQuery> queries;
+  for (int i = 0; i < 35; ++i) {
+    tools.push_back(Tool("t" + std::to_string(i)));
+    queries.push_back(Query(tools.back().name));
+  }
+  std::set<size_t> asked;
+  for (int part = 1; part <= 3; ++part) {
+    ASSERT_OK_AND_ASSIGN(
+        const auto lists,
+        MakeComposeLists(
+            tools, queries,
+            {.blocks = 5, .queries = 1000, .part = part, .parts = 3}));
+    EXPECT_FALSE(lists.empty());
+    for (const ComposeList& list : lists) {
+      for (const size_t query : list.queries) {
+        EXPECT_TRUE(asked.insert(query).second);
+      }
+    }
+  }
+  EXPECT_THAT(asked, SizeIs(35));
+  EXPECT_FALSE(MakeComposeLists(tools, queries, {.part = 4, .parts = 3}).ok());
+  EXPECT_FALSE(MakeComposeLists(tools, queries, {.part = 0, .parts = 3}).ok());
 }
 
 TEST(MakeComposeListsTest, RefusesWhatCanNotBeAsked) {
