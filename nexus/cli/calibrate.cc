@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "nexus/base/clock.h"
+#include "nexus/calibrate/composition_fit.h"
 #include "nexus/calibrate/fidelity_cells.h"
 #include "nexus/calibrate/fidelity_plots.h"
 #include "nexus/calibrate/profile_fit.h"
@@ -38,6 +39,7 @@ struct CalibrateFlags {
   std::string out;
   std::string trials_file;
   std::vector<std::string> also;
+  std::vector<std::string> compose;  // logs of `bench compose`
 };
 
 StudyOptions ToOptions(const CalibrateFlags& flags, int context_train) {
@@ -138,8 +140,17 @@ void PrintRows(const RepairProfile& profile) {
   }
 }
 
+void PrintComposition(const RepairProfile& profile) {
+  for (const engine::CompositionRow& row : profile.composition) {
+    std::printf("lists of %d tools, %s, %.0f %%: %s\n", row.blocks,
+                row.recipe.c_str(), 100 * row.share,
+                row.allowed ? "spliced side by side" : row.reason.c_str());
+  }
+}
+
 Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
                     const std::vector<Trial>& trials,
+                    std::vector<engine::CompositionRow> composition,
                     const std::string& profile_path, RepairProfile* profile) {
   FileSystem& fs = FileSystem::Default();
   const std::vector<calibrate::FidelityCell> cells =
@@ -151,6 +162,7 @@ Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
   fit.compile_contexts = flags.contexts;
   NEXUS_ASSIGN_OR_RETURN(*profile, calibrate::FitProfile(cells, fit));
   profile->path = profile_path;
+  profile->composition = std::move(composition);
   const size_t slash = profile_path.rfind('/');
   const std::string dir =
       slash == std::string::npos ? "." : profile_path.substr(0, slash);
@@ -167,6 +179,14 @@ Status WriteResults(const engine::Engine& engine, const CalibrateFlags& flags,
   return WriteFileAtomically(
       fs, stem + "-negative.svg",
       calibrate::PlotNegativeResults(trials, title, flags.contexts));
+}
+
+Result<std::vector<engine::CompositionRow>> ReadComposition(
+    const engine::Engine& engine, const CalibrateFlags& flags) {
+  NEXUS_ASSIGN_OR_RETURN(const auto studies,
+                         calibrate::ReadComposeStudies(FileSystem::Default(),
+                                                       flags.compose, engine));
+  return calibrate::FitComposition(studies);
 }
 
 int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
@@ -193,6 +213,9 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
     if (!made.ok()) return Fail(made);
     trials_file = dir + "/" + stem + ".trials.jsonl";
   }
+  // Before hours are measured: a wrong file is told at once.
+  auto composition = ReadComposition(**engine, flags);
+  if (!composition.ok()) return Fail(composition.status());
   const auto trials = RunStudy(**engine, options,
                                {.title = "calibrate",
                                 .trials_file = trials_file,
@@ -200,7 +223,8 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
                                 .also = flags.also});
   if (!trials.ok()) return Fail(trials.status());
   RepairProfile profile;
-  const Status written = WriteResults(**engine, flags, *trials, out, &profile);
+  const Status written = WriteResults(**engine, flags, *trials,
+                                      *std::move(composition), out, &profile);
   if (!written.ok()) return Fail(written);
   if (globals.json) {
     PrintJson(CalibrateJson(profile, out, trials_file));
@@ -210,6 +234,7 @@ int Run(const GlobalOptions& globals, const CalibrateFlags& flags) {
               profile.model.c_str(), profile.noise_kl,
               100 * profile.noise_top1);
   PrintRows(profile);
+  PrintComposition(profile);
   std::printf("\nprofile: %s (with plots beside it)\ntrials:  %s\n",
               out.c_str(), trials_file.c_str());
   return kExitOk;
@@ -262,6 +287,12 @@ void AddCalibrateCommand(CLI::App* app, Action* action) {
                    "Trials of other studies of this model, as `bench fidelity "
                    "--trials` keeps them: they join the profile, with any "
                    "kinds of block and repair that they tried")
+      ->type_name("FILE");
+  command
+      ->add_option("--with-compose", flags->compose,
+                   "Calls out of lists of this model, as `bench compose "
+                   "--trials` keeps them: the profile says by them which lists "
+                   "of blocks may be spliced side by side")
       ->type_name("FILE");
   AddModelFlags(command, globals.get());
   AddJsonFlag(command, globals.get());

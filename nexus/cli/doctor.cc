@@ -139,6 +139,24 @@ void CheckRouting(const GlobalOptions& globals, Report* report) {
                   FormatMs(Milliseconds(Clock::Monotonic().Now() - start)));
 }
 
+// Lists of blocks side by side: the longest that is allowed, or why none is.
+void AddComposition(const engine::RepairProfile& profile, Report* report) {
+  int longest = 0;
+  for (const engine::CompositionRow& row : profile.composition) {
+    if (row.allowed) longest = std::max(longest, row.blocks);
+  }
+  if (longest > 0) {
+    report->Add("composed lists", State::kOn,
+                "up to " + std::to_string(longest) + " tools");
+    return;
+  }
+  engine::CompositionPlace place;
+  place.tools = 1;
+  report->Add(
+      "composed lists", State::kOff,
+      engine::FindComposition(profile.composition, place).status().message());
+}
+
 void AddProfile(const engine::Engine& engine, Report* report) {
   const engine::RepairProfile* profile = engine.profile();
   if (profile == nullptr) {
@@ -167,6 +185,7 @@ void AddProfile(const engine::Engine& engine, Report* report) {
                          : " by prefill, ");
   }
   report->Add("profile", State::kOn, text + profile->path);
+  AddComposition(*profile, report);
 }
 
 void CheckModel(const GlobalOptions& globals, Report* report) {

@@ -9,6 +9,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/compile/block_compiler.h"
+#include "nexus/engine/composition.h"
 #include "nexus/engine/list_compile.h"
 #include "nexus/kv/splicer.h"
 
@@ -156,10 +157,8 @@ class ListPreparer {
     if (wants_store && !ready.ok()) Note(ready);
     const bool may_restore =
         ready.ok() && wants_store && options_.tier != Tier::kSplice;
-    const bool may_splice =
-        ready.ok() &&
-        (options_.tier == Tier::kSplice ||
-         (options_.tier == Tier::kAuto && options_.allow_composed));
+    const bool may_splice = ready.ok() && (options_.tier == Tier::kSplice ||
+                                           options_.tier == Tier::kAuto);
     size_t tool = static_cast<size_t>(std::count_if(
         elements_.begin(), elements_.begin() + static_cast<int>(first),
         [](const Element& element) { return element.piece->is_tool(); }));
@@ -209,20 +208,55 @@ class ListPreparer {
     return Status::Ok();
   }
 
+  // What blocks are spliced, and how.
+  struct Way {
+    std::string recipe;  // empty: the best that there is
+    kv::RepairPolicy policy = kv::RepairPolicy::kSensitivity;
+    double share = -1;
+    std::span<const double> shares;  // of each tool, instead
+  };
+
+  // As the caller wants it, or as the profile has measured it.
+  Result<Way> ChooseWay() const {
+    if (options_.tier == Tier::kSplice) {
+      return Way{
+          .recipe = options_.list_recipe,
+          .policy = options_.policy.value_or(kv::RepairPolicy::kSensitivity),
+          .share = options_.recompute_share,
+          .shares = options_.block_shares};
+    }
+    CompositionPlace place;
+    place.budget = options_.budget;
+    place.tools = static_cast<int>(std::count_if(
+        elements_.begin(), elements_.end(),
+        [](const Element& element) { return element.piece->is_tool(); }));
+    place.tokens = static_cast<int>(elements_.back().end);
+    std::span<const CompositionRow> rows;
+    if (const RepairProfile* profile = session_.engine_->profile();
+        profile != nullptr) {
+      rows = profile->composition;
+      place.noise_kl = profile->noise_kl;
+    }
+    NEXUS_ASSIGN_OR_RETURN(const CompositionRow* row,
+                           FindComposition(rows, place));
+    return Way{.recipe = row->recipe,
+               .policy = row->share > 0 ? kv::RepairPolicy::kSensitivity
+                                        : kv::RepairPolicy::kNone,
+               .share = row->share};
+  }
+
   Status Splice(std::span<const Token> tokens, const PlanPiece& piece,
                 size_t tool) {
+    if (!way_.has_value()) way_.emplace(ChooseWay());
+    if (!way_->ok()) return way_->status();
+    const Way& way = **way_;
     const auto begin = Clock::Monotonic().Now();
-    if (!finder_.has_value()) {
-      finder_.emplace(session_.engine_, options_.list_recipe);
-    }
+    if (!finder_.has_value()) finder_.emplace(session_.engine_, way.recipe);
     NEXUS_ASSIGN_OR_RETURN(const auto block, finder_->Find(tokens, piece));
     report_.lookup_ms += Since(begin);
     const auto position = static_cast<llm::Position>(session_.tokens_.size());
-    const double share = options_.block_shares.empty()
-                             ? options_.recompute_share
-                             : options_.block_shares[tool];
-    const kv::RepairPolicy policy =
-        options_.policy.value_or(kv::RepairPolicy::kSensitivity);
+    const double share = way.shares.empty() ? way.share : way.shares[tool];
+    const kv::RepairPolicy policy = way.policy;
     kv::PlanRequest request;
     request.policy = share >= 1 ? kv::RepairPolicy::kFull : policy;
     request.token_count = static_cast<int>(tokens.size());
@@ -267,6 +301,7 @@ class ListPreparer {
   const PrepareOptions& options_;
   const std::vector<Token> all_;
   const std::vector<Element> elements_;
+  std::optional<Result<Way>> way_;  // chosen when a block is wanted
   std::optional<ListBlockFinder> finder_;
   std::set<std::string> noted_;
   TierReport report_;

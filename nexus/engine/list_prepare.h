@@ -12,7 +12,8 @@
 // Composed lists. Blocks compiled for a place among other tools
 // (list_compile.h) are spliced side by side, each repaired within its own
 // budget. Published work and our own measurements see tool choice suffer here,
-// so it is done only when asked for, or allowed by a calibrated profile.
+// so it is done only when asked for, or allowed by the model's profile
+// (composition.h).
 #ifndef NEXUS_ENGINE_LIST_PREPARE_H_
 #define NEXUS_ENGINE_LIST_PREPARE_H_
 
@@ -28,13 +29,14 @@ namespace nexus::engine {
 // kExactVariant when the store had what was missing, kPrefill when pieces were
 // decoded (with the number in reasons, and what was restored still counted as
 // such), kSplice when a block was spliced.
-//   kAuto          exact pieces, then decoding; with allow_composed blocks
-//                  instead of decoding
+//   kAuto          exact pieces, then decoding; where the profile allows a
+//                  list like this one, its blocks instead of decoding
 //   kExactVariant  the same, never blocks
 //   kExactPrefix   the session's own cells, then decoding
 //   kSplice        blocks wherever there are some
 //   kPrefill       everything decoded, in one batch
-// A tool whose block isn't there is decoded, with the reason.
+// A tool whose block isn't there is decoded, with the reason; so is, under
+// kAuto, every tool of a list that the profile doesn't allow.
 Result<TierReport> PrepareList(Session& session, const PromptPlan& plan,
                                const PrepareOptions& options);
 

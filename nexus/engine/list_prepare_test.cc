@@ -59,6 +59,24 @@ class ListPrepareTest : public ::testing::TestWithParam<Setting> {
     return engine().planner().PlanList(SampleConversation(question), tools, "");
   }
 
+  // Starts anew with a profile of these rows.
+  Status UseComposition(std::vector<CompositionRow> rows) {
+    RepairProfile profile;
+    profile.model = "Tiny";
+    profile.made = "2026-12-01";
+    profile.fingerprint = engine().fingerprint(kv::BlockKind::kSplice);
+    profile.compile_contexts = 2;
+    profile.noise_kl = 0.0002;
+    profile.composition = std::move(rows);
+    FileSystem& fs = FileSystem::Default();
+    NEXUS_RETURN_IF_ERROR(fs.CreateDirs(tiny_->profile_dir()));
+    NEXUS_RETURN_IF_ERROR(
+        WriteFileAtomically(fs, tiny_->profile_dir() + "/tiny.json",
+                            DumpJson(ProfileToJson(profile))));
+    NEXUS_RETURN_IF_ERROR(tiny_->Restart());
+    return engine().profile_status();
+  }
+
   std::unique_ptr<TinyEngine> tiny_;
 };
 
@@ -198,22 +216,48 @@ TEST_P(ListPrepareTest, AMissingPieceInTheMiddleIsDecodedAndTheRestRestored) {
   EXPECT_EQ(LogitsHash(*other), expected);
 }
 
-TEST_P(ListPrepareTest, AutoSplicesNothingUnlessItIsAllowed) {
+// What a profile allows: lists of up to three tools of this recipe.
+CompositionRow MeasuredRow(const Engine& engine,
+                           const CompileListOptions& recipe) {
+  CompositionRow row;
+  row.blocks = 3;
+  row.recipe = ListRecipeName(engine, {}, recipe);
+  row.max_tokens = 8000;
+  row.tool_choice = {.prefill = 0.8, .splice = 0.797, .n = 1000};
+  row.args_exact = {.prefill = 0.5, .splice = 0.5, .n = 1000};
+  row.kl_mean = 0.01;
+  JudgeComposition({}, &row);
+  EXPECT_TRUE(row.allowed) << row.reason;
+  return row;
+}
+
+TEST_P(ListPrepareTest, AutoSplicesNothingThatWasntMeasured) {
   const Tools tools = ToolsOf({0, 1, 2});
   ASSERT_OK(CompileList(engine(), tools, {.samples = 2}));
   ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(tools));
-  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
-  ASSERT_OK_AND_ASSIGN(const TierReport closed, session->Prepare(plan, {}));
-  EXPECT_EQ(closed.spliced_tokens + closed.recomputed_tokens, 0);
-  EXPECT_EQ(session->exact_count(), plan.TokenCount());
+  for (const bool has_profile : {false, true}) {
+    if (has_profile) ASSERT_OK(UseComposition({}));
+    ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+    ASSERT_OK_AND_ASSIGN(const TierReport report, session->Prepare(plan, {}));
+    EXPECT_EQ(report.tier, Tier::kPrefill);
+    EXPECT_EQ(report.spliced_tokens + report.recomputed_tokens, 0);
+    EXPECT_EQ(session->exact_count(), plan.TokenCount());
+    EXPECT_THAT(report.reasons, Contains(HasSubstr("aren't measured")));
+  }
+}
 
+TEST_P(ListPrepareTest, AutoSplicesWhatTheProfileAllows) {
+  const Tools tools = ToolsOf({0, 1, 2});
+  const CompileListOptions recipe = {.samples = 2};
+  ASSERT_OK(CompileList(engine(), tools, recipe));
+  ASSERT_OK(UseComposition({MeasuredRow(engine(), recipe)}));
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(tools));
   ASSERT_OK_AND_ASSIGN(auto open, Session::Create(&engine()));
-  PrepareOptions options;
-  options.allow_composed = true;
-  options.policy = kv::RepairPolicy::kNone;
-  ASSERT_OK_AND_ASSIGN(const TierReport report, open->Prepare(plan, options));
+  ASSERT_OK_AND_ASSIGN(const TierReport report, open->Prepare(plan, {}));
   EXPECT_EQ(report.tier, Tier::kSplice)
       << ::testing::PrintToString(report.reasons);
+  EXPECT_EQ(report.policy, "none");
+  EXPECT_EQ(report.recomputed_tokens, 0);
   const std::span<const llm::Token> held = open->tokens();
   EXPECT_EQ(std::vector<llm::Token>(held.begin(), held.end()), AllTokens(plan));
   // Nothing from the first block on is exact.
@@ -223,6 +267,66 @@ TEST_P(ListPrepareTest, AutoSplicesNothingUnlessItIsAllowed) {
   ASSERT_OK_AND_ASSIGN(const TierReport restored, after->Prepare(plan, {}));
   EXPECT_LE(restored.restored_tokens,
             static_cast<int>(plan.history.size() + plan.pieces[0].end));
+}
+
+TEST_P(ListPrepareTest, TheProfilesShareIsDecodedAgain) {
+  const Tools tools = ToolsOf({0, 1});
+  const CompileListOptions recipe = {.samples = 2};
+  ASSERT_OK(CompileList(engine(), tools, recipe));
+  CompositionRow row = MeasuredRow(engine(), recipe);
+  row.share = 0.25;
+  ASSERT_OK(UseComposition({row}));
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(tools));
+  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+  // A caller's own shares and recipe are for a splice that it asks for.
+  PrepareOptions options;
+  options.block_shares = {0, 0};
+  options.list_recipe = "another";
+  ASSERT_OK_AND_ASSIGN(const TierReport report,
+                       session->Prepare(plan, options));
+  EXPECT_EQ(report.tier, Tier::kSplice)
+      << ::testing::PrintToString(report.reasons);
+  EXPECT_NEAR(report.recompute_share, 0.25, 0.03);
+}
+
+// Each with the limit that it breaks.
+TEST_P(ListPrepareTest, AutoDecodesWhatTheProfileDoesntAllow) {
+  const Tools tools = ToolsOf({0, 1, 2});
+  const CompileListOptions recipe = {.samples = 2};
+  ASSERT_OK(CompileList(engine(), tools, recipe));
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(tools));
+  const CompositionRow measured = MeasuredRow(engine(), recipe);
+  CompositionRow shorter = measured;
+  shorter.blocks = 2;
+  CompositionRow small = measured;
+  small.max_tokens = 100;
+  CompositionRow few = measured;
+  few.tool_choice.n = 400;
+  CompositionRow worse = measured;
+  worse.args_exact.splice = 0.48;
+  CompositionRow of_another_recipe = measured;
+  of_another_recipe.recipe = ListRecipeName(engine(), {}, {.samples = 3});
+  for (const auto& [row, why] :
+       {std::pair(shorter, "up to 2 tools, this list has 3"),
+        std::pair(small, "up to 100 tokens, this list ends at"),
+        std::pair(few, "tool choice asked of 400 questions, 1000 are needed"),
+        std::pair(worse, "exact arguments 2.0 points below"),
+        std::pair(of_another_recipe, "compiled for lists")}) {
+    CompositionRow judged = row;
+    JudgeComposition({}, &judged);
+    ASSERT_OK(UseComposition({judged}));
+    ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+    ASSERT_OK_AND_ASSIGN(const TierReport report, session->Prepare(plan, {}));
+    EXPECT_EQ(report.tier, Tier::kPrefill) << why;
+    EXPECT_EQ(session->exact_count(), plan.TokenCount()) << why;
+    EXPECT_THAT(report.reasons, Contains(HasSubstr(why)));
+  }
+  ASSERT_OK(UseComposition({measured}));
+  ASSERT_OK_AND_ASSIGN(auto session, Session::Create(&engine()));
+  ASSERT_OK_AND_ASSIGN(const TierReport strict,
+                       session->Prepare(plan, {.budget = Budget::kBalanced}));
+  EXPECT_EQ(strict.tier, Tier::kPrefill);
+  EXPECT_THAT(strict.reasons, Contains(HasSubstr("the balanced budget")));
 }
 
 TEST_P(ListPrepareTest, AComposedListStaysNearPrefillAndABudgetBringsItNearer) {

@@ -1,8 +1,6 @@
 #include "nexus/engine/repair_profile.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <exception>
 #include <tuple>
 #include <utility>
@@ -13,11 +11,6 @@ namespace {
 constexpr int kProfileVersion = 3;
 // Without `contexts` and `storage`: all rows are of the profile's contexts.
 constexpr int kProfileVersionOfOneKind = 2;
-
-constexpr std::array<std::pair<Budget, std::string_view>, 3> kBudgetNames = {
-    {{Budget::kStrict, "strict"},
-     {Budget::kBalanced, "balanced"},
-     {Budget::kFast, "fast"}}};
 
 Json RowToJson(const RepairRow& row) {
   Json json = {{"budget", BudgetName(row.budget)},
@@ -108,38 +101,18 @@ RepairProfile FromJson(const Json& json, int version) {
   for (const Json& row : json.at("rows")) {
     profile.rows.push_back(RowFromJson(row, version, profile.compile_contexts));
   }
+  // Absent from files of before lists were measured: nothing is allowed then.
+  if (const auto rows = json.find("composition"); rows != json.end()) {
+    if (!rows->is_array()) throw std::runtime_error("composition: no array");
+    for (const Json& row : *rows) {
+      profile.composition.push_back(CompositionRowFromJson(row));
+    }
+  }
   profile.cells = json.at("cells");
   return profile;
 }
 
 }  // namespace
-
-std::string_view BudgetName(Budget budget) {
-  for (const auto& [value, name] : kBudgetNames) {
-    if (value == budget) return name;
-  }
-  return "unknown";
-}
-
-std::optional<Budget> ParseBudget(std::string_view name) {
-  for (const auto& [value, known] : kBudgetNames) {
-    if (known == name) return value;
-  }
-  return std::nullopt;
-}
-
-BudgetLimits LimitsOf(Budget budget, double noise_kl) {
-  const double strict_kl = 2 * noise_kl;
-  switch (budget) {
-    case Budget::kStrict:
-      return {strict_kl, 0.995};
-    case Budget::kBalanced:
-      return {std::max(3e-3, strict_kl), 0.99};
-    case Budget::kFast:
-      break;
-  }
-  return {std::max(0.02, strict_kl), 0.98};
-}
 
 Result<const RepairRow*> RepairProfile::Find(const Place& place) const {
   int deepest = -1;
@@ -197,6 +170,10 @@ Json ProfileToJson(const RepairProfile& profile) {
   }
   Json rows = Json::array();
   for (const RepairRow& row : profile.rows) rows.push_back(RowToJson(row));
+  Json composition = Json::array();
+  for (const CompositionRow& row : profile.composition) {
+    composition.push_back(CompositionRowToJson(row));
+  }
   return {{"schema_version", kProfileVersion},
           {"model", profile.model},
           {"made", profile.made},
@@ -206,6 +183,7 @@ Json ProfileToJson(const RepairProfile& profile) {
            {{"kl_mean", profile.noise_kl}, {"top1", profile.noise_top1}}},
           {"anchored_bound", profile.anchored_bound},
           {"rows", std::move(rows)},
+          {"composition", std::move(composition)},
           {"cells", profile.cells}};
 }
 

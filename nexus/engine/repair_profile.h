@@ -7,40 +7,19 @@
 #ifndef NEXUS_ENGINE_REPAIR_PROFILE_H_
 #define NEXUS_ENGINE_REPAIR_PROFILE_H_
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "nexus/base/file_system.h"
 #include "nexus/base/json.h"
 #include "nexus/base/result.h"
+#include "nexus/engine/budget.h"
+#include "nexus/engine/composition.h"
 #include "nexus/kv/block_storage.h"
 #include "nexus/kv/fingerprint.h"
 #include "nexus/kv/recompute_plan.h"
 
 namespace nexus::engine {
-
-// How far a spliced answer may be from full prefill's.
-enum class Budget {
-  kStrict,    // mean KL within 2x the noise floor, top-1 >= 99.5 %
-  kBalanced,  // mean KL <= 0.003 nats (or strict's, if larger), top-1 >= 99 %
-  kFast,      // no repair; mean KL <= 0.02, top-1 >= 98 %
-};
-
-// What is followed unless somebody asks for another: docs/decisions/0014.
-inline constexpr Budget kDefaultBudget = Budget::kFast;
-
-// "strict", "balanced", "fast".
-std::string_view BudgetName(Budget budget);
-std::optional<Budget> ParseBudget(std::string_view name);
-
-struct BudgetLimits {
-  double kl_mean = 0;
-  double top1 = 0;
-};
-// `noise_kl` is the model's noise floor.
-BudgetLimits LimitsOf(Budget budget, double noise_kl);
 
 // One measured choice: for depths up to max_depth that no earlier row of the
 // same kind of block (`shared`, `contexts`, `storage`) covers.
@@ -75,9 +54,11 @@ struct RepairProfile {
   // P: up to here a splice needs no repair to be balanced; 0: nowhere.
   int anchored_bound = 0;
   std::vector<RepairRow> rows;  // by budget, blocks, max_depth
-  std::string made;             // date
-  Json cells = Json::array();   // what the rows were chosen from, for plots
-  std::string path;             // where it was read; not in the file
+  // Lists of blocks side by side; empty: nothing was measured, none is spliced.
+  std::vector<CompositionRow> composition;
+  std::string made;            // date
+  Json cells = Json::array();  // what the rows were chosen from, for plots
+  std::string path;            // where it was read; not in the file
 
   // The row for this place: of those that ask for no more shared history, and
   // for no more contexts, than there are, the one that asks for most.

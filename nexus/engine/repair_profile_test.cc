@@ -49,6 +49,21 @@ RepairProfile SomeProfile() {
   refused.prefill = true;
   refused.reason = "KL 0.004 at best";
   profile.rows.push_back(refused);
+  for (const int n : {1000, 120}) {
+    CompositionRow row;
+    row.blocks = n == 1000 ? 5 : 20;
+    row.recipe = "list-hermes-generic-6-01234567";
+    row.share = 0.25;
+    row.max_tokens = 700;
+    row.tool_choice = {.prefill = 0.8,
+                       .splice = 0.797,
+                       .difference_ci95 = {-0.01, 0.004},
+                       .n = n};
+    row.args_exact = row.tool_choice;
+    row.kl_mean = 0.02;
+    JudgeComposition({}, &row);
+    profile.composition.push_back(row);
+  }
   return profile;
 }
 
@@ -70,6 +85,56 @@ TEST_F(RepairProfileTest, ComesBackAsItWas) {
   ASSERT_OK_AND_ASSIGN(const RepairProfile back,
                        ReadProfile(fs_, Write("p.json", text), &expected));
   EXPECT_EQ(DumpJson(ProfileToJson(back), 1), text);
+}
+
+TEST_F(RepairProfileTest, SaysWhichListsMayBeComposed) {
+  const std::string text = DumpJson(ProfileToJson(SomeProfile()), 1);
+  ASSERT_OK_AND_ASSIGN(const RepairProfile back,
+                       ReadProfile(fs_, Write("p.json", text), nullptr));
+  ASSERT_EQ(back.composition.size(), 2U);
+  EXPECT_TRUE(back.composition[0].allowed);
+  EXPECT_EQ(back.composition[0].max_tokens, 700);
+  EXPECT_FALSE(back.composition[1].allowed);
+  EXPECT_THAT(back.composition[1].reason, HasSubstr("120 questions"));
+}
+
+// As profiles were before lists were measured.
+TEST_F(RepairProfileTest, WithoutCompositionNoListMayBeComposed) {
+  Json json = ProfileToJson(SomeProfile());
+  json.erase("composition");
+  ASSERT_OK_AND_ASSIGN(
+      const RepairProfile back,
+      ReadProfile(fs_, Write("p.json", DumpJson(json)), nullptr));
+  EXPECT_TRUE(back.composition.empty());
+  EXPECT_FALSE(back.rows.empty());
+}
+
+TEST_F(RepairProfileTest, DamagedCompositionIsAStatus) {
+  const Json good = ProfileToJson(SomeProfile());
+  for (const auto& [field, value] : good["composition"][0].items()) {
+    for (const Json& wrong : {Json(nullptr), Json("x"), Json::array({1})}) {
+      Json bad = good;
+      Json& row = bad["composition"][0];
+      if (row[field].type() == wrong.type()) continue;
+      // The count of tool choice, for people; the one beside its shares counts.
+      if (field == "n") continue;
+      row[field] = wrong;
+      EXPECT_EQ(ReadProfile(fs_, Write("bad.json", DumpJson(bad)), nullptr)
+                    .status()
+                    .code(),
+                StatusCode::kCorruption)
+          << field << " = " << wrong.dump();
+    }
+  }
+  for (const auto& [field, value] :
+       {std::pair("blocks", 0.0), std::pair("share", 1.5),
+        std::pair("kl_mean", -1.0)}) {
+    Json bad = good;
+    bad["composition"][0][field] = value;
+    EXPECT_FALSE(
+        ReadProfile(fs_, Write("bad.json", DumpJson(bad)), nullptr).ok())
+        << field;
+  }
 }
 
 TEST_F(RepairProfileTest, IsRefusedForAnotherModelByTheFieldThatDiffers) {

@@ -58,9 +58,8 @@ struct PrepareOptions {
   double recompute_share = -1;  // with a policy; < 0: the policy's own curve
   Budget budget = kDefaultBudget;
   const StudyInput* study = nullptr;  // must outlive the call
-  // Lists only (list_prepare.h). kAuto splices several blocks side by side only
-  // where a calibrated profile says that it may.
-  bool allow_composed = false;
+  // Lists only (list_prepare.h), and of kSplice: kAuto splices several blocks
+  // side by side where the model's profile says that it may, as it says.
   // Of the list's tools in order, instead of recompute_share; 1 decodes all.
   std::vector<double> block_shares = {};
   // Compile recipe of the blocks; empty: the best that the store has.
