@@ -1,3 +1,6 @@
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -161,6 +164,75 @@ TEST_F(SessionLearnTest, AStoreThatCannotBeWrittenCostsTheSampleAndNoMore) {
                          session->tokens().begin(), session->tokens().end()));
   ASSERT_OK_AND_ASSIGN(const TierReport report, session->Prepare(plan, {}));
   EXPECT_EQ(report.tier, Tier::kExactPrefix);
+}
+
+// A disk that takes no more bytes, as far as this process can have one.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes_a_file)
+      : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit_), 0);
+    rlimit limit = old_limit_;
+    limit.rlim_cur = bytes_a_file;
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FullDisk() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &old_limit_), 0);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_limit_{};
+  void (*old_handler_)(int);
+};
+
+TEST_F(SessionLearnTest, AFullDiskCostsTheSampleAndNoMore) {
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(1));
+  ASSERT_OK_AND_ASSIGN(auto session, NewSession());
+  ASSERT_OK(session->Prepare(plan, {}));
+  Status learned;
+  Status kept;
+  {
+    const FullDisk disk(4096);
+    learned = session->Learn(plan, tool_).status();
+    kept = session->StoreVariant(plan, tool_);
+  }
+  EXPECT_EQ(learned.code(), StatusCode::kIoError) << learned;
+  EXPECT_EQ(kept.code(), StatusCode::kIoError) << kept;
+  EXPECT_THAT(learned.message(), ::testing::HasSubstr(tiny_->store_dir()));
+  EXPECT_EQ(engine().FindSplice(plan.block).status().code(),
+            StatusCode::kNotFound);
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tiny_->store_dir())) {
+    EXPECT_NE(entry.path().extension(), ".nxb") << entry.path();
+  }
+  // And with room again it goes on.
+  ASSERT_OK(session->StoreVariant(plan, tool_));
+  ASSERT_OK_AND_ASSIGN(const compile::LearnReport report, Use(2));
+  EXPECT_EQ(report.samples, 1);
+}
+
+TEST_F(SessionLearnTest, WithoutAStoreTheTextIsDecodedAndNothingLearned) {
+  std::filesystem::remove_all(tiny_->store_dir());
+  std::ofstream(tiny_->store_dir()) << "a file";
+  ASSERT_OK(tiny_->Restart());
+  EXPECT_FALSE(engine().store_status().ok());
+  ASSERT_OK_AND_ASSIGN(const PromptPlan plan, Plan(1));
+  ASSERT_OK_AND_ASSIGN(auto session, NewSession());
+  ASSERT_OK_AND_ASSIGN(const TierReport report, session->Prepare(plan, {}));
+  EXPECT_EQ(report.tier, Tier::kPrefill);
+  EXPECT_THAT(report.reasons,
+              ::testing::Contains(::testing::HasSubstr(tiny_->store_dir())));
+  ASSERT_OK_AND_ASSIGN(const compile::LearnReport learned,
+                       session->Learn(plan, tool_));
+  EXPECT_EQ(learned.samples, 0);
+  // A list of tools as well.
+  ASSERT_OK_AND_ASSIGN(
+      const PromptPlan list,
+      engine().planner().PlanList(
+          testing::SampleConversation("Book it, please."), {&tool_, 1}, ""));
+  ASSERT_OK_AND_ASSIGN(const TierReport of_list, session->Prepare(list, {}));
+  EXPECT_EQ(of_list.tier, Tier::kPrefill);
 }
 
 TEST_F(SessionLearnTest, LearnsNothingWhenSwitchedOff) {

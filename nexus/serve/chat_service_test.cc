@@ -1,6 +1,8 @@
 #include "nexus/serve/chat_service.h"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -394,6 +396,48 @@ TEST_F(ChatServiceTest, SplicedAnswersAreAuditedWhenNobodyWaits) {
   ASSERT_EQ(outcomes_.size(), 2u);
   EXPECT_EQ(outcomes_[1].tier.tier, engine::Tier::kPrefill);
   EXPECT_THAT(outcomes_[1].tier.reasons, Contains(HasSubstr("demoted")));
+}
+
+// Idle work is cancelled and begun again, or never begun: none of it may keep a
+// server from ending.
+TEST_F(ChatServiceTest, StopsWithAnAuditWaiting) {
+  const schema::ToolSchema tool = SampleTool(0);
+  ASSERT_OK(engine::CompileTools(tiny_->engine(), {&tool, 1}, {}).status());
+  ChatServiceOptions options;
+  options.audit_every = 1;
+  Start(options);
+  ChatService::Accepted spliced;
+  ASSERT_FALSE(service_->Submit(BerthQuestion(), &spliced).has_value());
+  // Waits behind the first, so that its audit has no turn.
+  ChatRequest request = Question("Tell me everything.");
+  request.max_tokens = 900;
+  ChatService::Accepted behind;
+  ASSERT_FALSE(service_->Submit(request, &behind).has_value());
+  EXPECT_EQ(Events(*spliced.stream).back().kind, ChatEvent::Kind::kDone);
+  service_->Stop();
+  ASSERT_GE(outcomes_.size(), 1u);
+  EXPECT_EQ(outcomes_[0].tier.tier, engine::Tier::kSplice);
+  {
+    MutexLock lock(mutex_);
+    EXPECT_TRUE(audits_.empty());
+  }
+  EXPECT_EQ(Events(*behind.stream).back().kind, ChatEvent::Kind::kFailed);
+  // Again, and by the destructor: nothing is left to wait for.
+  service_->Stop();
+  service_.reset();
+}
+
+TEST_F(ChatServiceTest, AStoreThatCannotBeWrittenCostsNoAnswer) {
+  Start();
+  // No folder any more, and none can be made: even root can't write there.
+  std::filesystem::remove_all(tiny_->store_dir());
+  std::ofstream(tiny_->store_dir()) << "a file";
+  for (int round = 0; round < 2; ++round) {
+    const auto events = Ask(BerthQuestion());
+    ASSERT_EQ(events.back().kind, ChatEvent::Kind::kDone)
+        << events.back().error.message;
+    EXPECT_EQ(events.back().result.tool_calls.size(), 1U);
+  }
 }
 
 // A client waits for the end of its answer, and nothing is sampled behind it.
