@@ -10,16 +10,17 @@
 namespace nexus::cli {
 namespace {
 
+using route::BaselineFigures;
 using route::ScanCase;
 
-Json OrNull(const std::optional<double>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
+Json OrNull(const std::optional<BaselineFigures>& baseline,
+            double BaselineFigures::*figure) {
+  return baseline.has_value() ? Json((*baseline).*figure) : Json(nullptr);
 }
 
-std::string Microseconds(const std::optional<double>& us) {
-  if (!us.has_value()) return "-";
+std::string Microseconds(double us) {
   char text[32];
-  std::snprintf(text, sizeof text, *us < 100 ? "%.1f" : "%.0f", *us);
+  std::snprintf(text, sizeof text, us < 100 ? "%.1f" : "%.0f", us);
   return text;
 }
 
@@ -29,19 +30,47 @@ std::string Percent(double share) {
   return text;
 }
 
+// With its recall, which an index that isn't exact trades for time.
+std::string Cell(const std::optional<BaselineFigures>& baseline) {
+  if (!baseline.has_value()) return "-";
+  return Microseconds(baseline->us) + " (" + Percent(baseline->recall) + ")";
+}
+
 Json CaseToJson(const ScanCase& one) {
+  const auto us = &BaselineFigures::us;
+  const auto recall = &BaselineFigures::recall;
   return {{"tools", one.tools},
           {"dim", one.dim},
           {"nexus_us", one.nexus_us},
           {"one_stage_us", one.one_stage_us},
           {"two_stage_us", one.two_stage_us},
           {"plain_us", one.plain_us},
-          {"faiss_flat_us", OrNull(one.faiss_flat_us)},
-          {"faiss_sq8_us", OrNull(one.faiss_sq8_us)},
-          {"usearch_us", nullptr},  // its sources don't build here yet
+          {"faiss_flat_us", OrNull(one.faiss_flat, us)},
+          {"faiss_sq8_us", OrNull(one.faiss_sq8, us)},
+          {"usearch_us", OrNull(one.usearch, us)},
+          {"usearch_hnsw_us", OrNull(one.usearch_hnsw, us)},
+          {"usearch_hnsw_build_ms",
+           OrNull(one.usearch_hnsw, &BaselineFigures::build_ms)},
           {"recall_at_10", one.recall},
           {"recall_at_10_one_stage", one.recall_one_stage},
+          {"recall_at_10_faiss_sq8", OrNull(one.faiss_sq8, recall)},
+          {"recall_at_10_usearch", OrNull(one.usearch, recall)},
+          {"recall_at_10_usearch_hnsw", OrNull(one.usearch_hnsw, recall)},
           {"bytes", one.bytes}};
+}
+
+void NoteMissing(const ScanCase& any) {
+  if (!any.faiss_flat.has_value()) {
+    std::printf(
+        "\nFAISS isn't in this build: configure with -DNEXUS_BENCH_FAISS=ON "
+        "(package libfaiss-dev)\n");
+  }
+  if (!any.usearch.has_value()) {
+    std::printf(
+        "\nUSearch isn't in this build: configure with "
+        "-DNEXUS_BENCH_USEARCH=ON "
+        "-DNEXUS_USEARCH_DIR=\"$(scripts/fetch_usearch)\"\n");
+  }
 }
 
 int RunScan(const GlobalOptions& globals, route::ScanBenchOptions options) {
@@ -62,22 +91,21 @@ int RunScan(const GlobalOptions& globals, route::ScanBenchOptions options) {
     return kExitOk;
   }
   Table table({"tools", "dim", "nexus", "one stage", "two stages", "plain",
-               "FAISS flat", "FAISS SQ8", "recall@10", "memory"});
+               "FAISS flat", "FAISS SQ8", "USearch", "its HNSW", "recall@10",
+               "memory"});
   for (const ScanCase& one : *cases) {
     table.AddRow({FormatCount(one.tools), std::to_string(one.dim),
                   Microseconds(one.nexus_us), Microseconds(one.one_stage_us),
                   Microseconds(one.two_stage_us), Microseconds(one.plain_us),
-                  Microseconds(one.faiss_flat_us),
-                  Microseconds(one.faiss_sq8_us), Percent(one.recall),
+                  Cell(one.faiss_flat), Cell(one.faiss_sq8), Cell(one.usearch),
+                  Cell(one.usearch_hnsw), Percent(one.recall),
                   FormatBytes(one.bytes)});
   }
-  std::printf("Microseconds a query, best 10 included, one thread, %s\n\n%s",
-              simd::Int8ScanTargetName().c_str(), table.Render().c_str());
-  if (!cases->empty() && !cases->front().faiss_flat_us.has_value()) {
-    std::printf(
-        "\nFAISS isn't in this build: configure with -DNEXUS_BENCH_FAISS=ON "
-        "(package libfaiss-dev)\n");
-  }
+  std::printf(
+      "Microseconds a query, best 10 included (recall@10 in brackets), one "
+      "thread, %s\n\n%s",
+      simd::Int8ScanTargetName().c_str(), table.Render().c_str());
+  NoteMissing(cases->front());
   return kExitOk;
 }
 
@@ -87,7 +115,8 @@ void AddBenchScan(CLI::App* bench, Action* action) {
   auto globals = std::make_shared<GlobalOptions>();
   auto options = std::make_shared<route::ScanBenchOptions>();
   CLI::App* command = bench->add_subcommand(
-      "scan", "Nearest of 250 to 100,000 tools: the SLB, a plain loop, FAISS");
+      "scan",
+      "Nearest of 250 to 100,000 tools: the SLB, a plain loop, FAISS, USearch");
   command->add_option("--tools", options->tools, "Sizes of the registry")
       ->delimiter(',')
       ->check(CLI::Range(1, 10'000'000))

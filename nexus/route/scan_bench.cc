@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "nexus/base/clock.h"
 #include "nexus/base/median.h"
+#include "nexus/route/scan_baselines.h"
 #include "nexus/route/slb.h"
 #include "nexus/simd/int8_scan.h"
 
@@ -101,12 +107,19 @@ std::set<int> Best(std::span<const float> scores, int top_k) {
   return {order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept)};
 }
 
-double Recall(const std::set<int>& truth, std::span<const SlbHit> hits) {
+template <typename Hit, typename RowOf>
+double Recall(const std::set<int>& truth, std::span<const Hit> hits,
+              RowOf row_of) {
   const auto found =
-      std::count_if(hits.begin(), hits.end(),
-                    [&](const SlbHit& hit) { return truth.contains(hit.row); });
+      std::count_if(hits.begin(), hits.end(), [&](const Hit& hit) {
+        return truth.contains(static_cast<int>(row_of(hit)));
+      });
   return static_cast<double>(found) /
          static_cast<double>(std::max<size_t>(truth.size(), 1));
+}
+
+double Microseconds(std::chrono::nanoseconds time) {
+  return 1e3 * Milliseconds(time);
 }
 
 // The reference: one byte times one byte at a time, then the best k.
@@ -124,6 +137,12 @@ void PlainSearch(const Slb& slb, std::span<const int8_t> rows,
                     products.end(), std::greater<>());
 }
 
+struct Baseline {
+  std::unique_ptr<ScanBaseline> index;
+  BaselineFigures* figures;
+  std::vector<double> times;
+};
+
 Result<ScanCase> RunCase(const ScanBenchOptions& options, int tools, int dim) {
   Rows rows(static_cast<size_t>(tools), static_cast<size_t>(dim),
             options.embeddings);
@@ -135,20 +154,30 @@ Result<ScanCase> RunCase(const ScanBenchOptions& options, int tools, int dim) {
     const std::span<const int8_t> row = slb.row(r);
     bytes.insert(bytes.end(), row.begin(), row.end());
   }
-  const auto flat = MakeFaiss(FaissKind::kFlat, rows.data(), dim);
-  const auto sq8 = MakeFaiss(FaissKind::kSq8, rows.data(), dim);
-
   ScanCase result;
   result.tools = tools;
   result.dim = dim;
   result.bytes = slb.MemoryBytes();
-  enum { kAuto, kOne, kTwo, kPlain, kFlat, kSq8, kArms };
-  std::vector<double> times[kArms];
+  std::vector<Baseline> others;
+  const auto add = [&](std::optional<BaselineFigures>* out, auto make,
+                       auto kind) {
+    const auto begin = Clock::Monotonic().Now();
+    auto index = make(kind, rows.data(), dim);
+    if (index == nullptr) return;
+    out->emplace().build_ms = Milliseconds(Clock::Monotonic().Now() - begin);
+    others.push_back({std::move(index), &**out, {}});
+  };
+  add(&result.faiss_flat, MakeFaiss, FaissKind::kFlat);
+  add(&result.faiss_sq8, MakeFaiss, FaissKind::kSq8);
+  add(&result.usearch, MakeUsearch, UsearchKind::kExact);
+  add(&result.usearch_hnsw, MakeUsearch, UsearchKind::kHnsw);
+
+  enum { kAuto, kOne, kTwo, kPlain, kOwnArms };
+  std::vector<double> times[kOwnArms];
   // Each arm finds the caches as another has left them, not always the same
   // one.
-  std::vector<int> order = {kAuto, kOne, kTwo, kPlain};
-  if (flat) order.push_back(kFlat);
-  if (sq8) order.push_back(kSq8);
+  std::vector<size_t> order(kOwnArms + others.size());
+  std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(static_cast<uint32_t>(5 + tools + dim));
   for (int q = 0; q < options.queries; ++q) {
     const std::vector<float> query = rows.Query();
@@ -161,33 +190,43 @@ Result<ScanCase> RunCase(const ScanBenchOptions& options, int tools, int dim) {
     const std::set<int> truth = Best(cosines, options.top_k);
     Result<std::vector<SlbHit>> found[3] = {
         InternalError(""), InternalError(""), InternalError("")};
-    const auto search = [&](int arm, SlbScan scan) {
+    const auto search = [&](size_t arm, SlbScan scan) {
       found[arm] = slb.Search(query, {.top_k = options.top_k, .scan = scan});
     };
     for (int round = 0; round < options.rounds; ++round) {
       std::shuffle(order.begin(), order.end(), random);
-      for (const int arm : order) {
+      for (const size_t arm : order) {
+        Baseline* other = arm < kOwnArms ? nullptr : &others[arm - kOwnArms];
+        std::span<const int64_t> hits;
         const auto begin = Clock::Monotonic().Now();
         if (arm == kAuto) search(arm, SlbScan::kAuto);
         if (arm == kOne) search(arm, SlbScan::kOneStage);
         if (arm == kTwo) search(arm, SlbScan::kTwoStage);
         if (arm == kPlain) PlainSearch(slb, bytes, query, options.top_k);
-        if (arm == kFlat) flat->Search(query.data(), options.top_k);
-        if (arm == kSq8) sq8->Search(query.data(), options.top_k);
-        times[arm].push_back(1e3 *
-                             Milliseconds(Clock::Monotonic().Now() - begin));
+        if (other != nullptr) {
+          hits = other->index->Search(query.data(), options.top_k);
+        }
+        const double us = Microseconds(Clock::Monotonic().Now() - begin);
+        (other != nullptr ? other->times : times[arm]).push_back(us);
+        if (other == nullptr || round > 0) continue;
+        other->figures->recall +=
+            Recall(truth, hits, std::identity()) / options.queries;
       }
     }
     for (const auto& hits : found) NEXUS_RETURN_IF_ERROR(hits.status());
-    result.recall += Recall(truth, *found[kAuto]) / options.queries;
-    result.recall_one_stage += Recall(truth, *found[kOne]) / options.queries;
+    const auto recall = [&](size_t arm) {
+      return Recall(truth, std::span<const SlbHit>(*found[arm]),
+                    [](const SlbHit& hit) { return hit.row; }) /
+             options.queries;
+    };
+    result.recall += recall(kAuto);
+    result.recall_one_stage += recall(kOne);
   }
   result.nexus_us = Median(times[kAuto]);
   result.one_stage_us = Median(times[kOne]);
   result.two_stage_us = Median(times[kTwo]);
   result.plain_us = Median(times[kPlain]);
-  if (flat) result.faiss_flat_us = Median(times[kFlat]);
-  if (sq8) result.faiss_sq8_us = Median(times[kSq8]);
+  for (Baseline& other : others) other.figures->us = Median(other.times);
   return result;
 }
 

@@ -6,11 +6,8 @@
 #ifndef NEXUS_ROUTE_SCAN_BENCH_H_
 #define NEXUS_ROUTE_SCAN_BENCH_H_
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +27,13 @@ struct ScanBenchOptions {
   std::function<void(double share, const std::string& step)> progress = {};
 };
 
+// What another does with the same rows.
+struct BaselineFigures {
+  double us = 0;        // median a query
+  double recall = 0;    // at top_k
+  double build_ms = 0;  // to have all rows in it
+};
+
 struct ScanCase {
   int tools = 0;
   int dim = 0;
@@ -38,8 +42,11 @@ struct ScanCase {
   double one_stage_us = 0;
   double two_stage_us = 0;
   double plain_us = 0;  // the loop that a compiler sees, with the same top k
-  std::optional<double> faiss_flat_us;
-  std::optional<double> faiss_sq8_us;
+  // Of those that this build has; see scan_baselines.h.
+  std::optional<BaselineFigures> faiss_flat;
+  std::optional<BaselineFigures> faiss_sq8;
+  std::optional<BaselineFigures> usearch;
+  std::optional<BaselineFigures> usearch_hnsw;
   double recall = 0;            // of nexus
   double recall_one_stage = 0;  // what INT8 alone costs
   size_t bytes = 0;
@@ -47,17 +54,6 @@ struct ScanCase {
 
 // kInvalidArgument: a size or dimension below 1, embeddings of unequal length.
 Result<std::vector<ScanCase>> RunScanBench(const ScanBenchOptions& options);
-
-// Indices of others, built over `rows` ([tool, dim], unit length). Null when
-// this build has none (NEXUS_BENCH_FAISS).
-class ScanBaseline {
- public:
-  virtual ~ScanBaseline() = default;
-  virtual void Search(const float* query, int top_k) = 0;
-};
-enum class FaissKind { kFlat, kSq8 };
-std::unique_ptr<ScanBaseline> MakeFaiss(FaissKind kind,
-                                        std::span<const float> rows, int dim);
 
 }  // namespace nexus::route
 

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 
 #include "nexus/base/test_util.h"
+#include "nexus/route/scan_baselines.h"
 
 namespace nexus::route {
 namespace {
@@ -22,6 +23,33 @@ TEST(ScanBenchTest, EveryArmIsTimedAndTheBestTenAreFound) {
     EXPECT_GE(one.recall_one_stage, 0.9);
     EXPECT_GE(one.recall, 0.8);
     EXPECT_GE(one.bytes, static_cast<size_t>(one.tools) * 64);
+  }
+}
+
+TEST(ScanBenchTest, TheOthersOfThisBuildAreTimedAndFindTheBestToo) {
+  // What a build lacks is absent, not zero.
+  const std::vector<float> rows = {1, 0, 0, 1};
+  const bool has_faiss = MakeFaiss(FaissKind::kFlat, rows, 2) != nullptr;
+  const bool has_usearch = MakeUsearch(UsearchKind::kExact, rows, 2) != nullptr;
+  ASSERT_OK_AND_ASSIGN(
+      const auto cases,
+      RunScanBench({.tools = {8, 2000}, .dims = {64}, .queries = 5}));
+  for (const ScanCase& one : cases) {
+    EXPECT_EQ(one.faiss_flat.has_value(), has_faiss);
+    EXPECT_EQ(one.faiss_sq8.has_value(), has_faiss);
+    EXPECT_EQ(one.usearch.has_value(), has_usearch);
+    EXPECT_EQ(one.usearch_hnsw.has_value(), has_usearch);
+    for (const auto& other :
+         {one.faiss_flat, one.faiss_sq8, one.usearch, one.usearch_hnsw}) {
+      if (!other.has_value()) continue;
+      EXPECT_GT(other->us, 0);
+      EXPECT_GT(other->build_ms, 0);
+      EXPECT_GE(other->recall, 0.8);
+      EXPECT_LE(other->recall, 1 + 1e-9);
+    }
+    if (has_faiss) {
+      EXPECT_NEAR(one.faiss_flat->recall, 1, 1e-9);
+    }
   }
 }
 

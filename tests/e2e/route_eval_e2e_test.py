@@ -93,7 +93,8 @@ class RouteEvalTest(unittest.TestCase):
             self.assertEqual((case["tools"], case["dim"]), (250, 384))
             for field in ("nexus_us", "plain_us", "bytes"):
                 self.assertGreater(case[field], 0, field)
-            for field in ("faiss_flat_us", "faiss_sq8_us", "usearch_us"):
+            for field in ("faiss_flat_us", "faiss_sq8_us", "usearch_us",
+                          "usearch_hnsw_us", "recall_at_10_usearch"):
                 self.assertIn(field, case)
             self.assertGreaterEqual(case["recall_at_10"], 0.99)
 

@@ -1,5 +1,5 @@
-// FAISS as a developer's build may have it; see scan_bench.h.
-#include "nexus/route/scan_bench.h"
+// FAISS as a developer's build may have it; see scan_baselines.h.
+#include "nexus/route/scan_baselines.h"
 
 #ifdef NEXUS_BENCH_FAISS
 #include <omp.h>
@@ -23,10 +23,11 @@ class Faiss : public ScanBaseline {
     index_->train(count, rows.data());
     index_->add(count, rows.data());
   }
-  void Search(const float* query, int top_k) override {
+  std::span<const int64_t> Search(const float* query, int top_k) override {
     scores_.resize(static_cast<size_t>(top_k));
     ids_.resize(static_cast<size_t>(top_k));
     index_->search(1, query, top_k, scores_.data(), ids_.data());
+    return ids_;
   }
 
  private:
