@@ -39,9 +39,10 @@ Result<RouteStudy> StudyWithEncoder(const std::string& name) {
 }
 
 // Outcome, rule and tool of each query against a file of id, tab, these. The
-// message has the whole line, to be read before it is taken over. Vectors
-// differ in the fourth decimal from processor to processor, so where the margin
-// is that near to tau only the tool is compared.
+// message has the whole line, to be read before it is taken over. The engine
+// rounds a text's activations otherwise from processor to processor: between
+// AVX-512 and AVX2 margins were seen to move by 0.001. Where the margin is that
+// near to tau only the tool is compared.
 void ExpectDecisions(const RouteStudy& study, const std::string& file) {
   ASSERT_OK_AND_ASSIGN(const std::string text,
                        FileSystem::Default().ReadFile(kCommittedSet + file));
@@ -65,8 +66,7 @@ void ExpectDecisions(const RouteStudy& study, const std::string& file) {
                           : schema::ToolId(study.registry->tool(trial.chosen)));
     const bool by_margin = trial.rule == "margin" || trial.rule == "close-call";
     const bool is_near =
-        by_margin &&
-        std::abs(trial.margin - route::GateOptions().tau) < 0.0005F;
+        by_margin && std::abs(trial.margin - route::GateOptions().tau) < 0.002F;
     const auto compared = [&](const std::string& line) {
       return is_near ? line.substr(line.rfind('\t') + 1) : line;
     };
