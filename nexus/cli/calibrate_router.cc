@@ -260,11 +260,9 @@ int Run(GlobalOptions globals, const CalibrateRouterFlags& flags) {
   std::sort(options.pool_sizes.begin(), options.pool_sizes.end());
   options.precision = flags.precision_percent / 100;
   options.false_route = flags.false_routing_percent / 100;
-  if (!flags.twins.empty()) {
-    auto twins = eval::ReadTwinFile(flags.twins);
-    if (!twins.ok()) return Fail(twins.status());
-    options.twins = *std::move(twins);
-  }
+  auto twins = eval::ReadTwinFile(flags.twins);
+  if (!twins.ok()) return Fail(twins.status());
+  options.twins = *std::move(twins);
   options.cancel = &Interrupted();
   options.reranker = reranker->memo.get();
   options.rerank_depth = flags.depth;

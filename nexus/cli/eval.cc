@@ -195,9 +195,7 @@ Result<eval::RouteStudy> RunStudy(GlobalOptions* globals,
   std::sort(options.sizes.begin(), options.sizes.end());
   options.seeds = flags.seeds;
   options.near_miss = flags.near_miss;
-  if (!flags.twins.empty()) {
-    NEXUS_ASSIGN_OR_RETURN(options.twins, eval::ReadTwinFile(flags.twins));
-  }
+  NEXUS_ASSIGN_OR_RETURN(options.twins, eval::ReadTwinFile(flags.twins));
   options.latency_queries = flags.latency_queries;
   if (encoder.encoder != nullptr) {
     RouterGate gate = CalibrateOptions(*globals, globals->encoder,

@@ -6,7 +6,7 @@
 
 #include "nexus/base/clock.h"
 #include "nexus/base/file_system.h"
-#include "nexus/base/lines.h"
+#include "nexus/base/json_lines.h"
 #include "nexus/base/median.h"
 #include "nexus/engine/next_turn.h"
 #include "nexus/engine/session.h"
@@ -128,13 +128,9 @@ Result<std::vector<ReplayConversation>> ReadConversations(
   NEXUS_ASSIGN_OR_RETURN(const std::string text,
                          FileSystem::Default().ReadFile(path));
   std::vector<ReplayConversation> conversations;
-  NEXUS_RETURN_IF_ERROR(
-      ForEachLine(text, [&](std::string_view line, size_t number) -> Status {
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-          return Status::Ok();
-        }
-        const std::string source = path + ":" + std::to_string(number);
-        NEXUS_ASSIGN_OR_RETURN(const Json json, ParseJson(line, source));
+  NEXUS_RETURN_IF_ERROR(ForEachJsonLine(
+      text, path,
+      [&](const Json& json, const std::string& source, size_t) -> Status {
         NEXUS_ASSIGN_OR_RETURN(ReplayConversation conversation,
                                ParseConversation(json, source));
         conversations.push_back(std::move(conversation));

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "nexus/base/file_system.h"
-#include "nexus/base/json.h"
-#include "nexus/base/lines.h"
+#include "nexus/base/json_lines.h"
 #include "nexus/eval/draws.h"
 
 namespace nexus::eval {
@@ -142,18 +141,12 @@ Result<std::vector<LabelledQuery>> ReadQueryFile(const std::string& path) {
   NEXUS_ASSIGN_OR_RETURN(const std::string text,
                          FileSystem::Default().ReadFile(path));
   std::vector<LabelledQuery> queries;
-  NEXUS_RETURN_IF_ERROR(
-      ForEachLine(text, [&](std::string_view line, size_t number) -> Status {
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-          return Status::Ok();
-        }
-        const std::string where = path + ":" + std::to_string(number);
-        auto row = ParseJson(line, where);
-        if (!row.ok()) return row.status();
-        auto query = ParseQuery(*row, where);
-        if (!query.ok()) return query.status();
-        if (query->id.empty()) query->id = std::to_string(number);
-        queries.push_back(std::move(query).value());
+  NEXUS_RETURN_IF_ERROR(ForEachJsonLine(
+      text, path,
+      [&](const Json& row, const std::string& where, size_t number) -> Status {
+        NEXUS_ASSIGN_OR_RETURN(LabelledQuery query, ParseQuery(row, where));
+        if (query.id.empty()) query.id = std::to_string(number);
+        queries.push_back(std::move(query));
         return Status::Ok();
       }));
   return queries;

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "nexus/base/file_system.h"
-#include "nexus/base/json.h"
-#include "nexus/base/lines.h"
+#include "nexus/base/json_lines.h"
 #include "nexus/schema/tool_schema.h"
 
 namespace nexus::eval {
@@ -25,16 +24,13 @@ int Root(std::vector<int>* parent, int node) {
 }  // namespace
 
 Result<TwinLabels> ReadTwinFile(const std::string& path) {
+  if (path.empty()) return TwinLabels();
   NEXUS_ASSIGN_OR_RETURN(const std::string text,
                          FileSystem::Default().ReadFile(path));
   TwinLabels labels;
-  NEXUS_RETURN_IF_ERROR(
-      ForEachLine(text, [&](std::string_view line, size_t number) -> Status {
-        if (line.find_first_not_of(" \t\r") == std::string_view::npos) {
-          return Status::Ok();
-        }
-        const std::string where = path + ":" + std::to_string(number);
-        NEXUS_ASSIGN_OR_RETURN(const Json row, ParseJson(line, where));
+  NEXUS_RETURN_IF_ERROR(ForEachJsonLine(
+      text, path,
+      [&](const Json& row, const std::string& where, size_t) -> Status {
         if (!row.is_object() || !row.contains("id") || !row["id"].is_string() ||
             !row.contains("twin") || !row["twin"].is_string()) {
           return InvalidArgumentError(

@@ -22,8 +22,8 @@ namespace nexus::eval {
 
 using TwinLabels = std::unordered_map<std::string, std::string>;  // by tool id
 
-// kNotFound, or kInvalidArgument with file:line. Of an id that is given twice
-// the last label counts.
+// Of an empty path: none. kNotFound, or kInvalidArgument with file:line. Of an
+// id that is given twice the last label counts.
 Result<TwinLabels> ReadTwinFile(const std::string& path);
 
 // One number a tool: equal for what the registry itself knows as twins, for

@@ -49,6 +49,8 @@ TEST(TwinFileTest, ABrokenLineIsNamed) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
     EXPECT_THAT(status.message(), HasSubstr("twins.jsonl:2")) << bad;
   }
+  ASSERT_OK_AND_ASSIGN(const TwinLabels none, ReadTwinFile(""));
+  EXPECT_TRUE(none.empty());
   EXPECT_EQ(ReadTwinFile("/no/such/file").status().code(),
             StatusCode::kNotFound);
 }
