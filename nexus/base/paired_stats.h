@@ -9,6 +9,11 @@
 
 namespace nexus {
 
+// 0 of nothing.
+inline double Share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
 // McNemar's exact test, two-sided: how likely a split of the discordant pairs
 // as uneven as this is, if neither side is better. 1 without such pairs.
 double McNemarExact(int64_t only_first, int64_t only_second);

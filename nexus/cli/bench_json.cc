@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "nexus/base/hash.h"
+#include "nexus/base/paired_stats.h"
 #include "nexus/calibrate/fidelity_cells.h"
 
 namespace nexus::cli {
@@ -11,10 +12,6 @@ namespace {
 
 Json IntervalJson(const Interval& interval) {
   return Json::array({interval.low, interval.high});
-}
-
-double Share(int count, int total) {
-  return total > 0 ? static_cast<double>(count) / total : 0;
 }
 
 Json ArmJson(const engine::ComposeArmResult& arm) {

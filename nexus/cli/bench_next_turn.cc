@@ -1,6 +1,7 @@
 // nexus bench next-turn: what idle work is worth to the turn after.
 #include <cstdio>
 
+#include "nexus/base/paired_stats.h"
 #include "nexus/cli/bench_commands.h"
 #include "nexus/cli/exit_code.h"
 #include "nexus/cli/interrupt.h"
@@ -14,10 +15,6 @@ struct NextTurnFlags {
   std::string conversations;
   int replay = 4;
 };
-
-double Share(int part, int whole) {
-  return whole > 0 ? static_cast<double>(part) / whole : 0;
-}
 
 int Run(const GlobalOptions& globals, const NextTurnFlags& flags) {
   auto source = LoadTools(globals);

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "nexus/base/paired_stats.h"
+
 namespace nexus::eval {
 namespace {
 
 Json CiJson(const Interval& interval) {
   return Json::array({interval.low, interval.high});
-}
-
-double Share(int count, int total) {
-  return total > 0 ? static_cast<double>(count) / total : 0;
 }
 
 std::string ShareCell(int count, int total, const Interval& ci95) {
