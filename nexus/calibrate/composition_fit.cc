@@ -3,12 +3,14 @@
 #include <map>
 #include <utility>
 
+#include "nexus/base/paired_stats.h"
 #include "nexus/engine/compose_arm.h"
 #include "nexus/engine/compose_summary.h"
 
 namespace nexus::calibrate {
 namespace {
 
+using engine::ComposeStudy;
 using engine::ComposeTrial;
 using engine::ComposeTrials;
 
@@ -17,10 +19,6 @@ bool IsCandidate(const std::string& name) {
   const auto arm = engine::ParseComposeArm(name);
   return arm.ok() && !arm->is_exact && !arm->depends_on_question() &&
          arm->neighbours != engine::ListNeighbours::kGiven;
-}
-
-double Share(int count, int total) {
-  return total > 0 ? static_cast<double>(count) / total : 0;
 }
 
 engine::CompositionRow RowOf(const engine::ComposeArmResult& arm, int blocks,
@@ -55,9 +53,9 @@ Result<std::vector<ComposeStudy>> ReadComposeStudies(
   for (const std::string& path : paths) {
     NEXUS_ASSIGN_OR_RETURN(const engine::ComposeLog log,
                            engine::ReadComposeLog(fs, path, wanted));
-    ComposeStudy& study = studies.emplace_back();
-    NEXUS_ASSIGN_OR_RETURN(study.setting, engine::ComposeSettingOf(log, path));
-    study.trials = log.trials();
+    NEXUS_ASSIGN_OR_RETURN(ComposeStudy study,
+                           engine::ComposeStudyOf(log, path));
+    studies.push_back(std::move(study));
   }
   return studies;
 }

@@ -15,15 +15,9 @@
 
 namespace nexus::calibrate {
 
-// What one log holds.
-struct ComposeStudy {
-  engine::ComposeSetting setting;
-  engine::ComposeTrials trials;
-};
-
 // kNotFound; kIncompatible: of another model, or the other attention setting;
 // kCorruption, kInvalidArgument: path and line.
-Result<std::vector<ComposeStudy>> ReadComposeStudies(
+Result<std::vector<engine::ComposeStudy>> ReadComposeStudies(
     FileSystem& fs, std::span<const std::string> paths,
     const engine::Engine& engine);
 
@@ -33,7 +27,7 @@ Result<std::vector<ComposeStudy>> ReadComposeStudies(
 // compiled for one list. kInvalidArgument: logs of the same lists with other
 // limits of the arguments.
 Result<std::vector<engine::CompositionRow>> FitComposition(
-    std::span<const ComposeStudy> studies);
+    std::span<const engine::ComposeStudy> studies);
 
 }  // namespace nexus::calibrate
 

@@ -9,6 +9,7 @@
 namespace nexus::calibrate {
 namespace {
 
+using engine::ComposeStudy;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
+#include "nexus/base/paired_stats.h"
 #include "nexus/cli/bench_commands.h"
 #include "nexus/cli/bench_json.h"
 #include "nexus/cli/exit_code.h"
@@ -15,6 +17,8 @@
 
 namespace nexus::cli {
 namespace {
+
+using engine::ComposeStudy;
 
 struct ComposeFlags {
   engine::ComposeBenchOptions bench;
@@ -50,9 +54,7 @@ Status ParsePart(const std::string& text,
                               "'; expected one as 2/3, the second of three");
 }
 
-double Percent(int count, int total) {
-  return total > 0 ? 100.0 * count / total : 0;
-}
+double Percent(int count, int total) { return 100 * Share(count, total); }
 
 void PrintCompose(const engine::ComposeBenchResult& result) {
   const engine::ComposeArmResult& reference = result.reference;
@@ -81,24 +83,30 @@ void PrintCompose(const engine::ComposeBenchResult& result) {
   }
 }
 
-struct ComposeStudy {
-  engine::ComposeSetting setting;
-  engine::ComposeTrials trials;
-};
-
-// Joins the logs of `flags.also`: of the same model, lists as long, and blocks
+// Of the logs of `flags.also`: of the same model, lists as long, and blocks
 // made alike, whatever the questions.
-Status AddOthers(const ComposeFlags& flags, const Json& identity,
-                 ComposeStudy* study) {
+Result<engine::ComposeTrials> ReadOthers(const ComposeFlags& flags,
+                                         const Json& identity) {
+  engine::ComposeTrials trials;
   Json shared = identity;
   shared.erase("tools_and_queries");
   for (const std::string& path : flags.also) {
     NEXUS_ASSIGN_OR_RETURN(
         const engine::ComposeLog log,
         engine::ReadComposeLog(FileSystem::Default(), path, shared));
-    study->trials.insert(log.trials().begin(), log.trials().end());
+    trials.insert(log.trials().begin(), log.trials().end());
   }
-  return Status::Ok();
+  return trials;
+}
+
+// The log's own trials come before those of others.
+Result<ComposeStudy> Joined(const ComposeFlags& flags,
+                            const engine::ComposeLog& log,
+                            engine::ComposeTrials others) {
+  NEXUS_ASSIGN_OR_RETURN(ComposeStudy study,
+                         engine::ComposeStudyOf(log, flags.trials_file));
+  study.trials.merge(others);
+  return study;
 }
 
 Result<ComposeStudy> Reported(const ComposeFlags& flags) {
@@ -112,12 +120,9 @@ Result<ComposeStudy> Reported(const ComposeFlags& flags) {
   NEXUS_ASSIGN_OR_RETURN(
       const engine::ComposeLog log,
       engine::ReadComposeLog(FileSystem::Default(), flags.trials_file, asked));
-  ComposeStudy study;
-  NEXUS_ASSIGN_OR_RETURN(study.setting,
-                         engine::ComposeSettingOf(log, flags.trials_file));
-  study.trials = log.trials();
-  NEXUS_RETURN_IF_ERROR(AddOthers(flags, log.identity(), &study));
-  return study;
+  NEXUS_ASSIGN_OR_RETURN(engine::ComposeTrials others,
+                         ReadOthers(flags, log.identity()));
+  return Joined(flags, log, std::move(others));
 }
 
 Result<ComposeStudy> Measured(const GlobalOptions& globals,
@@ -129,14 +134,12 @@ Result<ComposeStudy> Measured(const GlobalOptions& globals,
                          engine::ReadComposeQueries(flags.queries_file));
   NEXUS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(globals));
   const Json identity = engine::ComposeIdentity(*engine, options);
-  ComposeStudy study;
   // Before hours are measured: a wrong file is told at once.
-  NEXUS_RETURN_IF_ERROR(AddOthers(flags, identity, &study));
+  NEXUS_ASSIGN_OR_RETURN(engine::ComposeTrials others,
+                         ReadOthers(flags, identity));
   NEXUS_ASSIGN_OR_RETURN(engine::ComposeLog log,
                          engine::OpenComposeLog(FileSystem::Default(),
                                                 flags.trials_file, identity));
-  NEXUS_ASSIGN_OR_RETURN(study.setting,
-                         engine::ComposeSettingOf(log, flags.trials_file));
   ProgressLine line("bench compose");
   options.progress = [&](int done, int total, const std::string& step) {
     line.Update(static_cast<double>(done) / total,
@@ -151,11 +154,7 @@ Result<ComposeStudy> Measured(const GlobalOptions& globals,
                           ", and the same command goes on from there");
   }
   NEXUS_RETURN_IF_ERROR(status);
-  // This run's own come before those of other logs.
-  engine::ComposeTrials all = log.trials();
-  all.merge(study.trials);
-  study.trials = std::move(all);
-  return study;
+  return Joined(flags, log, std::move(others));
 }
 
 int RunCompose(const GlobalOptions& globals, const ComposeFlags& flags) {

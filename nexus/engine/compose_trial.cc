@@ -120,6 +120,14 @@ Result<ComposeSetting> ComposeSettingOf(const ComposeLog& log,
   }
 }
 
+Result<ComposeStudy> ComposeStudyOf(const ComposeLog& log,
+                                    std::string_view source) {
+  ComposeStudy study;
+  NEXUS_ASSIGN_OR_RETURN(study.setting, ComposeSettingOf(log, source));
+  study.trials = log.trials();
+  return study;
+}
+
 Result<ComposeLog> OpenComposeLog(FileSystem& fs, const std::string& path,
                                   Json identity) {
   return ComposeLog::Open(fs, path, WithVersion(std::move(identity)),

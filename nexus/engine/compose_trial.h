@@ -81,6 +81,15 @@ struct ComposeSetting {
 Result<ComposeSetting> ComposeSettingOf(const ComposeLog& log,
                                         std::string_view source);
 
+// What one log holds.
+struct ComposeStudy {
+  ComposeSetting setting;
+  ComposeTrials trials;
+};
+// Errors as of ComposeSettingOf.
+Result<ComposeStudy> ComposeStudyOf(const ComposeLog& log,
+                                    std::string_view source);
+
 // An empty path keeps the trials in memory only. `identity` is ComposeIdentity
 // (compose_bench.h) or some fields of it. kIncompatible: the file holds trials
 // of another one, with the first field that differs and both values.
