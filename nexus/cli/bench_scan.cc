@@ -105,7 +105,7 @@ int RunScan(const GlobalOptions& globals, route::ScanBenchOptions options) {
       "Microseconds a query, best 10 included (recall@10 in brackets), one "
       "thread, %s\n\n%s",
       simd::Int8ScanTargetName().c_str(), table.Render().c_str());
-  NoteMissing(cases->front());
+  if (!cases->empty()) NoteMissing(cases->front());
   return kExitOk;
 }
 

@@ -6,6 +6,18 @@
 namespace nexus::eval {
 namespace {
 
+std::string_view QueryKindName(QueryKind kind) {
+  switch (kind) {
+    case QueryKind::kInScope:
+      return "in-scope";
+    case QueryKind::kOutOfScope:
+      return "out-of-scope";
+    case QueryKind::kNearMiss:
+      return "near-miss";
+  }
+  return "unknown";
+}
+
 Json DecisionJson(const RouteStudy& study, const RouteTrial& trial) {
   const auto query = static_cast<size_t>(trial.query);
   const LabelledQuery& labelled = study.labels.queries[query];
@@ -33,18 +45,6 @@ Json DecisionJson(const RouteStudy& study, const RouteTrial& trial) {
 }
 
 }  // namespace
-
-std::string_view QueryKindName(QueryKind kind) {
-  switch (kind) {
-    case QueryKind::kInScope:
-      return "in-scope";
-    case QueryKind::kOutOfScope:
-      return "out-of-scope";
-    case QueryKind::kNearMiss:
-      return "near-miss";
-  }
-  return "unknown";
-}
 
 std::string DecisionLines(const RouteStudy& study) {
   std::string lines;

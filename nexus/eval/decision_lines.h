@@ -9,10 +9,8 @@
 
 namespace nexus::eval {
 
-// "in-scope", "out-of-scope", "near-miss".
-std::string_view QueryKindName(QueryKind kind);
-
-// A line a trial: {id, set, part, kind, pool, seed, query, gold, candidates
+// A line a trial: {id, set, part, kind ("in-scope", "out-of-scope",
+// "near-miss"), pool, seed, query, gold, candidates
 // (best first), right (the first of them), outcome, rule, margin, top_score,
 // lead}. `pool` is the number of tools to choose from.
 std::string DecisionLines(const RouteStudy& study);
